@@ -1,0 +1,138 @@
+"""Score terms that depend on the query and on where, or in which segment, a key lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from .struct import TensorStruct
+
+ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""``(b, h, q, k) -> term``: one entry of a term, unscaled."""
+
+
+class ScoreTerm(Protocol):
+    """One summand of the attention score, before the scale."""
+
+    def dense(self) -> Float[Tensor, "B H Q K"]: ...
+
+    def score_mod(self) -> ScoreMod: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistanceTerm(TensorStruct):
+    """A term looked up by the distance ``reader - key`` in reading order.
+
+    Attributes:
+        scores: one score a distance, from the greatest down: column ``c`` is distance ``high - c``. Sizes 1 in B, H
+            or Q broadcast.
+        reader, key: positions.
+        high: the distance of column 0.
+        contiguous: readers and keys are runs of neighbouring positions and ``N == Q + K``, ``high`` being one more
+            than the greatest distance; ``dense`` is then a view (Transformer-XL's relative shift).
+    """
+
+    scores: Float[Tensor, "B H Q N"]
+    reader: Int[Tensor, "B Q"]
+    key: Int[Tensor, "B K"]
+    high: int
+    contiguous: bool = False
+
+    def dense(self) -> Float[Tensor, "B H Q K"]:
+        readers, keys = self.reader.shape[1], self.key.shape[1]
+        scores = self.scores.expand(-1, -1, readers, -1)
+        if self.contiguous:
+            return relative_shift(scores, keys=keys)
+        column = self.high - self.reader[:, :, None] + self.key[:, None, :]  # [B, Q, K]
+        batch = max(scores.shape[0], column.shape[0])
+        scores = scores.expand(batch, -1, -1, -1)
+        return scores.gather(3, column[:, None].expand(batch, scores.shape[1], -1, -1))
+
+    def score_mod(self) -> ScoreMod:
+        scores, reader, key, high = self.scores, self.reader, self.key, self.high
+        one_b, one_h, one_q = (size == 1 for size in scores.shape[:3])
+
+        def term(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+            column = high - reader[b, q] + key[b, k]
+            zero = torch.zeros_like(b)
+            return scores[zero if one_b else b, zero if one_h else h, zero if one_q else q, column]
+
+        return term
+
+
+def relative_shift(scores: Float[Tensor, "B H Q N"], *, keys: int) -> Float[Tensor, "B H Q K"]:
+    """Turn scores by distance, greatest first, into scores by key, where readers and keys are contiguous runs.
+
+    Column ``c`` of ``scores`` is distance ``high - c``, and reader ``i`` lies ``high - Q + i - j`` past key ``j``, so
+    ``out[i, j] = scores[i, Q - i + j]``: entry ``Q + i * (N - 1) + j`` of the flattened rows, hence a view. Column 0 is
+    never read; it makes ``N - 1 >= K`` hold for every ``Q`` (``modeling.py`` ``rel_shift``). The gather in
+    ``DistanceTerm.dense`` is the readable twin.
+    """
+    readers, distances = scores.shape[-2:]
+    assert distances == readers + keys, (distances, readers, keys)
+    flat = scores.flatten(-2)[..., readers:]
+    return flat.unflatten(-1, (readers, distances - 1))[..., :keys]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchTerm(TensorStruct):
+    """A term with one value where reader and key share a segment and another where they do not.
+
+    Attributes:
+        scores: ``[..., 0]`` for the same segment, ``[..., 1]`` for another (XLNet ``modeling.py`` ``rel_attn_core``).
+        reader, key: segment ids, of which only equality matters.
+    """
+
+    scores: Float[Tensor, "B H Q 2"]
+    reader: Int[Tensor, "B Q"]
+    key: Int[Tensor, "B K"]
+
+    @property
+    def other(self) -> Bool[Tensor, "B Q K"]:
+        return self.reader[:, :, None] != self.key[:, None, :]
+
+    def dense(self) -> Float[Tensor, "B H Q K"]:
+        same, other = self.scores.split(1, dim=-1)  # [B, H, Q, 1] each
+        return torch.where(self.other[:, None], other, same)
+
+    def score_mod(self) -> ScoreMod:
+        scores, reader, key = self.scores, self.reader, self.key
+
+        def term(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+            return scores[b, h, q, (reader[b, q] != key[b, k]).long()]
+
+        return term
+
+
+@dataclass(frozen=True)
+class ScoreBias:
+    """A sum of terms, added to ``query . key`` inside the scale. Never empty: no bias is None."""
+
+    terms: tuple[ScoreTerm, ...]
+
+    @classmethod
+    def join(cls, *biases: ScoreBias | None) -> ScoreBias | None:
+        terms = tuple(term for bias in biases if bias is not None for term in bias.terms)
+        return cls(terms) if terms else None
+
+    def dense(self) -> Float[Tensor, "B H Q K"]:
+        total = self.terms[0].dense()
+        for term in self.terms[1:]:
+            total = total + term.dense()
+        return total
+
+    def score_mod(self) -> ScoreMod:
+        mods = [term.score_mod() for term in self.terms]
+
+        def bias(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+            total = mods[0](b, h, q, k)
+            for mod in mods[1:]:
+                total = total + mod(b, h, q, k)
+            return total
+
+        return bias
