@@ -1,0 +1,1 @@
+"""Attention backends, and the Transformer-XL position bias and XLNet segment bias."""

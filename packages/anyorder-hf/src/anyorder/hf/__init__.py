@@ -1,0 +1,1 @@
+"""Checkpoints and Auto classes of transformers for anyorder models, both ways."""

@@ -1,0 +1,1 @@
+"""Mask builders: from an order to the content and query streams a Transformer reads."""

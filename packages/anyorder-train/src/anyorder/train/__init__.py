@@ -1,0 +1,1 @@
+"""Objectives assembled from parts, the training loop, checkpoints, tracking, comparison and evaluation."""

@@ -1,0 +1,1 @@
+"""Permutation language modelling and its neighbours from interchangeable parts: the anyorder command."""
