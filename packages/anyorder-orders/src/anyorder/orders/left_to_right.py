@@ -1,0 +1,25 @@
+"""The order of reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from anyorder.core import CONSECUTIVE, Draws, Plan, TokenBatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftToRight:
+    """Predict every token from those before it, in reading order (a causal LM)."""
+
+    @property
+    def traits(self) -> frozenset[str]:
+        return frozenset({CONSECUTIVE})
+
+    def num_targets(self, length: int) -> int:
+        return length
+
+    def sample(self, batch: TokenBatch, *, generator: Draws) -> Plan:
+        time = torch.arange(1, batch.length + 1, device=batch.ids.device).repeat(batch.rows, 1)
+        return Plan.of(time, ~batch.fixed & ~batch.padding)
