@@ -76,7 +76,8 @@ def relative_shift(scores: Float[Tensor, "B H Q N"], *, keys: int) -> Float[Tens
     readers, distances = scores.shape[-2:]
     assert distances == readers + keys, (distances, readers, keys)
     flat = scores.flatten(-2)[..., readers:]
-    return flat.unflatten(-1, (readers, distances - 1))[..., :keys]
+    shifted: Tensor = flat.reshape(*scores.shape[:-1], distances - 1)[..., :keys]
+    return shifted
 
 
 @dataclass(frozen=True, kw_only=True)

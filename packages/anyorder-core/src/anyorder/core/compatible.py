@@ -13,7 +13,12 @@ _REMEDIES = {
 
 
 def require_compatible(
-    order: OrderSampler, masks: MaskBuilder, *, order_name: str = "", masks_name: str = "", path: str = "objective"
+    order: OrderSampler,
+    masks: MaskBuilder,
+    *,
+    order_name: str = "",
+    masks_name: str = "",
+    path: str = "objective",
 ) -> None:
     """Raise ``IncompatiblePartsError`` where the masks need a trait that the order does not have."""
     missing = sorted(masks.needs - order.traits)

@@ -45,9 +45,7 @@ class MaskBuilder(Protocol):
     @property
     def needs(self) -> frozenset[str]: ...
 
-    def build(
-        self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws
-    ) -> Streams: ...
+    def build(self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws) -> Streams: ...
 
     def scoring(self) -> MaskBuilder:
         """The twin that measures: no random corruption, every target hidden. Often ``self``."""

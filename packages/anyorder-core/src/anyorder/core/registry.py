@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -80,9 +79,7 @@ def _find_dotted(name: str, *, folder: Path | None) -> Callable[..., Any]:
             module = importlib.import_module(module_name)
         except Exception as error:
             where = f" (looked in {folder} and on the import path)" if folder is not None else ""
-            raise PluginError(
-                f"{name!r} does not import{where}: {type(error).__name__}: {error}"
-            ) from error
+            raise PluginError(f"{name!r} does not import{where}: {type(error).__name__}: {error}") from error
     part = getattr(module, attribute, None)
     if not callable(part):
         offered = [key for key, value in vars(module).items() if isinstance(value, type)]

@@ -30,6 +30,8 @@ class Slots(TensorStruct):
         direction: ``+1`` or ``-1`` a row, the place in the text being ``direction * position``; None if all are ``+1``.
         death: the last time at which the slot may be seen, or None if none ever expires.
         segment: segment id, or None where there is one segment.
+        back, ahead: static limits on ``reader.position - key.position`` for these readers: at most ``back``, at least
+            ``-ahead``; None where there is no limit. An attention span that is not the memory's length.
         low, high: static bounds, ``low <= position < high``.
         contiguous: static promise that ``position[b, n] == low + n``.
     """
@@ -42,6 +44,8 @@ class Slots(TensorStruct):
     direction: Int[Tensor, " B"] | None = None
     death: Int[Tensor, "B N"] | None = None
     segment: Int[Tensor, "B N"] | None = None
+    back: int | None = None
+    ahead: int | None = None
     low: int
     high: int
     contiguous: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Int
@@ -23,24 +23,45 @@ class Visibility(TensorStruct):
     Attributes:
         time, doc: of the readers.
         birth, death, key_doc: of the keys, ``-2`` being the document of padding, which no reader has.
+        position, key_position: places in reading order, which the span limits.
+        back, ahead: limits on ``position - key_position`` on top of the rule, or None.
     """
 
     time: Int[Tensor, "B Q"]
     doc: Int[Tensor, "B Q"]
     birth: Int[Tensor, "B K"]
     key_doc: Int[Tensor, "B K"]
+    position: Int[Tensor, "B Q"]
+    key_position: Int[Tensor, "B K"]
     death: Int[Tensor, "B K"] | None = None
+    back: int | None = None
+    ahead: int | None = None
 
     @classmethod
     def of(cls, readers: Slots, keys: Slots) -> Visibility:
         key_doc = torch.where(keys.doc < 0, torch.full_like(keys.doc, _NOBODYS_DOC), keys.doc)
-        return cls(time=readers.time, doc=readers.doc, birth=keys.birth, key_doc=key_doc, death=keys.death)
+        return cls(
+            time=readers.time,
+            doc=readers.doc,
+            birth=keys.birth,
+            key_doc=key_doc,
+            position=readers.position,
+            key_position=keys.position,
+            death=keys.death,
+            back=readers.back,
+            ahead=readers.ahead,
+        )
 
     def dense(self) -> Bool[Tensor, "B Q K"]:
         """The whole mask, for the naive backend, tests and pictures."""
         time, doc = self.time[:, :, None], self.doc[:, :, None]  # [B, Q, 1]
         seen = (self.birth[:, None, :] <= time) & (self.key_doc[:, None, :] == doc)
-        return seen if self.death is None else seen & (time <= self.death[:, None, :])
+        if self.death is not None:
+            seen = seen & (time <= self.death[:, None, :])
+        if self.back is not None or self.ahead is not None:
+            distance = self.position[:, :, None] - self.key_position[:, None, :]
+            seen = seen & self._within_span(distance)
+        return seen
 
     def mask_mod(self) -> MaskMod:
         """The same rule, entry by entry, as FlexAttention wants it."""
@@ -48,16 +69,27 @@ class Visibility(TensorStruct):
 
         def seen(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
             visible = (birth[b, k] <= time[b, q]) & (key_doc[b, k] == doc[b, q])
-            return visible if death is None else visible & (time[b, q] <= death[b, k])
+            if death is not None:
+                visible = visible & (time[b, q] <= death[b, k])
+            if self.back is not None or self.ahead is not None:
+                visible = visible & self._within_span(self.position[b, q] - self.key_position[b, k])
+            return visible
 
         return seen
 
     def rows(self, start: int, stop: int) -> Visibility:
         """The readers ``start`` to ``stop``."""
-        return Visibility(
+        return replace(
+            self,
             time=self.time[:, start:stop],
             doc=self.doc[:, start:stop],
-            birth=self.birth,
-            key_doc=self.key_doc,
-            death=self.death,
+            position=self.position[:, start:stop],
         )
+
+    def _within_span(self, distance: Tensor) -> Tensor:
+        inside = torch.ones_like(distance, dtype=torch.bool)
+        if self.back is not None:
+            inside = inside & (distance <= self.back)
+        if self.ahead is not None:
+            inside = inside & (distance >= -self.ahead)
+        return inside

@@ -1,1 +1,6 @@
-"""Loss heads that return a sum and a weight: tied cross entropy and next-sentence prediction."""
+"""Loss heads: what is predicted from the states of a stream."""
+
+from .cross_entropy import CrossEntropy
+from .next_sentence import NextSentence
+
+__all__ = ["CrossEntropy", "NextSentence"]

@@ -1,1 +1,6 @@
-"""Transformer-XL segment memory: what one segment leaves for the next to read."""
+"""Memories: what a model keeps from segment to segment."""
+
+from .none import NoMemory
+from .segment import SegmentMemory
+
+__all__ = ["NoMemory", "SegmentMemory"]

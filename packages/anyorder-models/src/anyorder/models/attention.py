@@ -1,0 +1,77 @@
+"""Relative attention of one layer, shared by the content and the query stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from anyorder.core import AttentionBackend, PositionBias, ScoreBias, Slots, Visibility
+
+
+class RelativeAttention(nn.Module):
+    """``A_ij = ((q_i + r_w) . k_j + biases(q_i, i, j)) / sqrt(d_head)``, softmax, output projection.
+
+    Transformer-XL section 3.3 with XLNet's segments; ``modeling.py`` ``rel_attn_core`` and ``post_attention``. The
+    projections have no bias. Keys and values are computed once and serve both streams.
+
+    Args:
+        backend: what computes the softmax.
+        biases: score terms of this layer.
+        d_model, n_head, d_head: sizes; ``n_head * d_head`` need not be ``d_model``.
+        dropout: of attention weights.
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: AttentionBackend,
+        biases: Sequence[PositionBias],
+        d_model: int,
+        n_head: int,
+        d_head: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.backend = backend
+        self.biases = nn.ModuleList(biases)  # type: ignore[arg-type]
+        self.n_head, self.scale, self.dropout = n_head, d_head**-0.5, dropout
+        self.query, self.key, self.value = (nn.Linear(d_model, n_head * d_head, bias=False) for _ in range(3))
+        self.out = nn.Linear(n_head * d_head, d_model, bias=False)
+        self.r_w_bias = nn.Parameter(torch.zeros(n_head, d_head))
+
+    def keys_and_values(
+        self, source: Float[Tensor, "B K D"]
+    ) -> tuple[Float[Tensor, "B H K d"], Float[Tensor, "B H K d"]]:
+        return self._split(self.key(source)), self._split(self.value(source))
+
+    def forward(
+        self,
+        states: Float[Tensor, "B Q D"],
+        key: Float[Tensor, "B H K d"],
+        value: Float[Tensor, "B H K d"],
+        *,
+        readers: Slots,
+        keys: Slots,
+        visibility: Visibility,
+        distances: Tensor,
+    ) -> Float[Tensor, "B Q D"]:
+        query = self._split(self.query(states))
+        terms = [bias(query, readers=readers, keys=keys, distances=distances) for bias in self.biases]
+        read = self.backend(
+            query + self.r_w_bias[:, None].to(query.dtype),
+            key,
+            value,
+            visibility=visibility,
+            bias=ScoreBias.join(*terms),
+            scale=self.scale,
+            dropout=self.dropout if self.training else 0.0,
+        )
+        joined: Tensor = self.out(rearrange(read, "b h q d -> b q (h d)"))
+        return joined
+
+    def _split(self, projected: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N d"]:
+        return rearrange(projected, "b n (h d) -> b h n d", h=self.n_head)
