@@ -105,7 +105,8 @@ class TransformerXL(nn.Module):
         g = None if query is None else self.drop(self.embed(query))
         inputs: list[Tensor] = []
         for index, layer in enumerate(self.layers):
-            assert h is not None and isinstance(layer, TwoStreamLayer)
+            assert isinstance(layer, TwoStreamLayer)
+            assert h is not None
             inputs.append(h)
             source = h if memory is None else torch.cat([memory.layers[index].to(h.dtype), h], dim=1)
             key, value = layer.attention.keys_and_values(source)
