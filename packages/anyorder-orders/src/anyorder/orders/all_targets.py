@@ -17,7 +17,5 @@ class AllTargets:
     def num_targets(self, length: int) -> int:
         return length
 
-    def choose(
-        self, batch: TokenBatch, order: Int[Tensor, "B L"], *, generator: Draws
-    ) -> Bool[Tensor, "B L"]:
+    def choose(self, batch: TokenBatch, order: Int[Tensor, "B L"], *, generator: Draws) -> Bool[Tensor, "B L"]:
         return ~batch.fixed & ~batch.padding

@@ -24,6 +24,4 @@ def require_one_of(name: str, value: str, literal: object) -> None:
     allowed = get_args(literal)
     if value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
-        raise RecipeError(
-            f"{name} is {value!r}; allowed: {words}{did_you_mean(str(value), allowed)}", path=name
-        )
+        raise RecipeError(f"{name} is {value!r}; allowed: {words}{did_you_mean(str(value), allowed)}", path=name)

@@ -18,9 +18,7 @@ class TargetChoice(Protocol):
         """The most targets that a row of this length can get."""
         ...
 
-    def choose(
-        self, batch: TokenBatch, order: Int[Tensor, "B L"], *, generator: Draws
-    ) -> Bool[Tensor, "B L"]:
+    def choose(self, batch: TokenBatch, order: Int[Tensor, "B L"], *, generator: Draws) -> Bool[Tensor, "B L"]:
         """Mark the targets of each row.
 
         Args:

@@ -32,8 +32,6 @@ class LastFraction:
     def num_targets(self, length: int) -> int:
         return most_targets(length, k=self.k)
 
-    def choose(
-        self, batch: TokenBatch, order: Int[Tensor, "B L"], *, generator: Draws
-    ) -> Bool[Tensor, "B L"]:
+    def choose(self, batch: TokenBatch, order: Int[Tensor, "B L"], *, generator: Draws) -> Bool[Tensor, "B L"]:
         latest_first = ~order  # -1 - order, which cannot overflow
         return take_first(latest_first, ~batch.fixed & ~batch.padding, row_goals(batch, k=self.k))

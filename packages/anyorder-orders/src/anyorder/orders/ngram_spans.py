@@ -24,13 +24,13 @@ Placement = Literal["inside", "beside"]
 class NgramSpans:
     """Predict spans of 1 to max_n words or tokens, each somewhere in its n*k words or tokens of context.
 
-    A row is cut into windows, one a span, from a random point on and round its end, so that no place is favoured
-    over another. Spans are taken in that order until the goal, ``round(n / k)`` of a row's ``n`` tokens, is met
-    exactly: the last one is cut short, and where spans do not suffice single tokens drawn uniformly make up the
-    rest. A span ends early at a fixed token and at the end of a document.
+    A row is cut into windows, one a span, from a random point on and round its end, so that no place is
+    favoured over another. Spans are taken in that order until the goal, ``round(n / k)`` of a row's ``n``
+    tokens, is met exactly: the last one is cut short, and where spans do not suffice single tokens drawn
+    uniformly make up the rest. A span ends early at a fixed token and at the end of a document.
 
-    Source: XLNet section 2.4 and ``data_utils.py`` ``_sample_mask`` (there unit 'tokens' and placement 'beside',
-    with windows from the left end of the row).
+    Source: XLNet section 2.4 and ``data_utils.py`` ``_sample_mask`` (there unit 'tokens' and placement
+    'beside', with windows from the left end of the row).
 
     Args:
         k: one token in ``k`` is a target. 1 or more.
@@ -60,9 +60,7 @@ class NgramSpans:
     def num_targets(self, length: int) -> int:
         return most_targets(length, k=self.k)
 
-    def choose(
-        self, batch: TokenBatch, order: Int[Tensor, "B L"], *, generator: Draws
-    ) -> Bool[Tensor, "B L"]:
+    def choose(self, batch: TokenBatch, order: Int[Tensor, "B L"], *, generator: Draws) -> Bool[Tensor, "B L"]:
         units = Units.of(batch, self.unit)
         eligible = ~batch.fixed & ~batch.padding
         turn = generator.randint(units.count, 1)  # [B, 1]: the unit at which the windows begin

@@ -22,17 +22,18 @@ Context = Literal["unordered", "ordered"]
 class Permutation:
     """Predict targets in a random order, each from the context and the targets before it (XLNet).
 
-    Targets are chosen anew at each draw. Where the batch has visible blocks (reuse halves), each has an order of
-    its own, unless ``perm_size`` repeats one.
+    Targets are chosen anew at each draw. Where the batch has visible blocks (reuse halves), each has an order
+    of its own, unless ``perm_size`` repeats one.
 
     Args:
         targets: which tokens are predicted; None for ``LastFraction()``.
-        perm_size: cut the row into blocks of this many tokens that are ordered left to right, one permutation,
-            drawn once a row, being repeated inside each (``data_utils.py`` ``_local_perm``); it must divide the
-            length of the row. None for one permutation of the whole row. The last part of an order of blocks
-            would always be the row's end, so ``LastFraction`` then cuts a whole-row order of its own.
-        context: 'unordered': tokens that are neither targets nor fixed are given and see each other, while fixed
-            tokens (SEP, CLS) take ranks in the order, so that given tokens never see them, as released.
+        perm_size: cut the row into blocks of this many tokens that are ordered left to right, one
+            permutation, drawn once a row, being repeated inside each (``data_utils.py`` ``_local_perm``); it
+            must divide the length of the row. None for one permutation of the whole row. The last part of an
+            order of blocks would always be the row's end, so ``LastFraction`` then cuts a whole-row order of
+            its own.
+        context: 'unordered': tokens that are neither targets nor fixed are given and see each other, while
+            fixed tokens (SEP, CLS) take ranks in the order, so that given tokens never see them, as released.
             'ordered': every token has a rank, targets last (the paper's equation 5).
 
     Raises:

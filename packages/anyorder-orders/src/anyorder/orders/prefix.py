@@ -16,7 +16,8 @@ from .checks import require_within
 class Prefix:
     """Give the beginning of each row and predict the rest in reading order (a prefix LM).
 
-    The prefix sees all of itself. It is a fraction of the row's tokens, padding not counted, drawn uniformly for each row.
+    The prefix sees all of itself. It is a fraction of the row's tokens, padding not counted, drawn uniformly
+    for each row.
 
     Args:
         min_prefix: least fraction of the row that is given, 0 to 1.

@@ -26,9 +26,9 @@ class Subset:
 
     Args:
         rate: fraction of a row's tokens that are targets, above 0 and at most 1; at least one token.
-        unit: what is drawn: single 'tokens', whole 'words' (the last one may be cut short at the goal), 'spans'
-            of neighbouring tokens or 'word_spans' of neighbouring words, as ``NgramSpans`` draws them with
-            ``k = 1/rate``.
+        unit: what is drawn: single 'tokens', whole 'words' (the last one may be cut short at the goal),
+            'spans' of neighbouring tokens or 'word_spans' of neighbouring words, as ``NgramSpans`` draws them
+            with ``k = 1/rate``.
         max_n: longest span, in tokens or words; None for 5. Only for spans.
 
     Raises:

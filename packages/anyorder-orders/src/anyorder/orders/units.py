@@ -47,6 +47,4 @@ class Units:
                 )
             begins = edge | pad(batch.word.diff(dim=1) != 0, (1, 0), value=True)
         numbers = (begins & ~batch.padding).cumsum(dim=1)
-        return cls(
-            number=(numbers - 1).clamp(min=0), count=numbers[:, -1:].clamp(min=1), run=edge.cumsum(dim=1)
-        )
+        return cls(number=(numbers - 1).clamp(min=0), count=numbers[:, -1:].clamp(min=1), run=edge.cumsum(dim=1))
