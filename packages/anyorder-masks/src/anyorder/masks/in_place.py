@@ -42,17 +42,18 @@ class InPlace:
     def __init__(self, *, mask: float = 0.8, random: float = 0.1) -> None:
         for name, part in (("mask", mask), ("random", random)):
             if not 0.0 <= part <= 1.0:
-                raise RecipeError(f"{name} is {part}, but a part of the targets lies between 0 and 1")
+                raise RecipeError(
+                    f"{part} is no part of the targets, which lies between 0 and 1", path=f"objective.masks.{name}"
+                )
         if mask + random > 1.0 + 1e-9:
             raise RecipeError(
-                f"mask {mask} and random {random} make {mask + random:g}, but together at most 1"
+                f"mask {mask} and random {random} make {mask + random:g}, but together they are at most 1",
+                path="objective.masks",
             )
         self.mask = mask
         self.random = random
 
-    def build(
-        self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws
-    ) -> Streams:
+    def build(self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws) -> Streams:
         """Hide the targets and build the content stream.
 
         Raises:

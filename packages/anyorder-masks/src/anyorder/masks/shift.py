@@ -18,9 +18,7 @@ class Shift:
 
     needs: frozenset[str] = frozenset({CONSECUTIVE})
 
-    def build(
-        self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws
-    ) -> Streams:
+    def build(self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws) -> Streams:
         """Build the content stream; ``vocab`` and ``generator`` are not used.
 
         Raises:

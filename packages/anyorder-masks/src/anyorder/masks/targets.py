@@ -39,9 +39,7 @@ class Targets:
         )
 
 
-def take_targets(
-    target: Bool[Tensor, "B L"], *, num_targets: int
-) -> tuple[Int[Tensor, "B P"], Bool[Tensor, "B P"]]:
+def take_targets(target: Bool[Tensor, "B L"], *, num_targets: int) -> tuple[Int[Tensor, "B P"], Bool[Tensor, "B P"]]:
     """The places of the true entries of every row, ascending, and which of the ``P`` places are filled.
 
     On an accelerator the count is asserted there, so that nothing waits for the device.
@@ -70,6 +68,4 @@ def _require_room(count: Int[Tensor, "B 1"], num_targets: int) -> None:
     over = (count[:, 0] > num_targets).nonzero()
     if len(over):
         row = int(over[0])
-        raise DataError(
-            f"row {row} has {int(count[row])} targets, but the readout has {num_targets} places: {remedy}"
-        )
+        raise DataError(f"row {row} has {int(count[row])} targets, but the readout has {num_targets} places: {remedy}")

@@ -13,15 +13,13 @@ class TwoStream:
     """Two-stream self-attention for any order (XLNet, section 2.3, equations 3 and 4).
 
     Every token keeps its id in the content stream: what hides a target is its birth alone. Each target has a
-    query slot at its position, which reads just before the token is born; the predictions are read there. Query
-    slots come in ascending position, as in the official ``target_mapping``.
+    query slot at its position, which reads just before the token is born; the predictions are read there.
+    Query slots come in ascending position, as in the official ``target_mapping``.
     """
 
     needs: frozenset[str] = frozenset()
 
-    def build(
-        self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws
-    ) -> Streams:
+    def build(self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws) -> Streams:
         """Build both streams; ``vocab`` and ``generator`` are not used.
 
         Raises:

@@ -159,10 +159,11 @@ class _Reach:
         target = _target_places(segment)  # [B, P]
         read = readout.weight != 0
         revealed = torch.zeros_like(read) if readout.revealed is None else readout.revealed
-        shown = torch.zeros_like(plan.target).scatter_(1, target, revealed & read)
+        shown = torch.zeros_like(plan.time).scatter_add_(1, target, revealed.to(plan.time.dtype)) > 0
         known = stream.gather(1, readout.index[:, :, None].expand(-1, -1, stream.shape[2]))  # [B, P, N]
         known = known.gather(2, self.tokens[:, None, :].expand(-1, known.shape[1], -1))  # [B, P, L]
-        later = (plan.target & ~shown)[:, None, :] & (plan.time[:, None, :] >= plan.time.gather(1, target)[..., None])
+        not_before = plan.time[:, None, :] >= plan.time.gather(1, target)[..., None]  # [B, P, L]
+        later = not_before & (plan.target & ~shown)[:, None, :]
         itself = torch.arange(batch.length) == target[..., None]
         found = known & (later | itself) & (read & ~revealed)[..., None]
         leaks = []

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..batch import TokenBatch
 from ..draws import Draws
+from ..errors import DataError
 from ..plan import Plan
 from ..slots import QUERY_ID, TARGETS, Readout, Slots, Streams
 from ..state import MemoryState
@@ -51,7 +52,10 @@ class ReferenceTwoStream:
         time, doc = torch.zeros_like(position), torch.full_like(position, -1)
         labels, weight = torch.zeros_like(position), torch.zeros(shape)
         for row in range(batch.rows):
-            for place, index in enumerate(plan.target[row].nonzero().flatten().tolist()):
+            places = plan.target[row].nonzero().flatten().tolist()
+            if len(places) > num_targets:
+                raise DataError(f"row {row} has {len(places)} targets, but the readout has {num_targets} places")
+            for place, index in enumerate(places):
                 position[row, place] = index
                 time[row, place] = plan.time[row, index] - 1
                 doc[row, place] = batch.doc[row, index]
