@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .errors import PluginError, did_you_mean
@@ -80,6 +81,11 @@ def _find_dotted(name: str, *, folder: Path | None) -> Callable[..., Any]:
         except Exception as error:
             where = f" (looked in {folder} and on the import path)" if folder is not None else ""
             raise PluginError(f"{name!r} does not import{where}: {type(error).__name__}: {error}") from error
+    if folder is not None and _is_hidden(module, folder):
+        raise PluginError(
+            f"{module_name!r} is a module of {folder} and one already imported from "
+            f"{getattr(module, '__file__', None) or 'Python itself'}; rename your file"
+        )
     part = getattr(module, attribute, None)
     if not callable(part):
         offered = [key for key, value in vars(module).items() if isinstance(value, type)]
@@ -88,13 +94,42 @@ def _find_dotted(name: str, *, folder: Path | None) -> Callable[..., Any]:
     return found
 
 
+_homes: dict[str, Path] = {}
+"""Modules imported from recipes' folders, so that the next folder's module of the same name is not taken for it."""
+
+
 @contextmanager
 def _importable(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
+    folder = folder.resolve()
+    for name in [name for name, home in _homes.items() if home != folder]:
+        del _homes[name]
+        sys.modules.pop(name, None)
+    before = set(sys.modules)
     sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
     try:
         yield
     finally:
         sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            if _file_of(sys.modules[name]) in _files(name, folder):
+                _homes[name] = folder
+
+
+def _is_hidden(module: ModuleType, folder: Path) -> bool:
+    """Whether the folder has a module of this name, but another one was imported."""
+    files = _files(module.__name__, folder.resolve())
+    return any(file.is_file() for file in files) and _file_of(module) not in files
+
+
+def _files(name: str, folder: Path) -> tuple[Path, Path]:
+    place = folder.joinpath(*name.split("."))
+    return place.with_name(place.name + ".py"), place / "__init__.py"
+
+
+def _file_of(module: ModuleType) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return None if file is None else Path(file).resolve()
