@@ -37,6 +37,6 @@ class SegmentBias(nn.Module):
     ) -> ScoreBias | None:
         if readers.segment is None or keys.segment is None:
             return None
-        query = query + self.r_s_bias[:, None]
+        query = query + self.r_s_bias[:, None].to(query.dtype)
         scores = einsum(query, self.seg_embed, "b h q d, s h d -> b h q s")
         return ScoreBias((MatchTerm(scores=scores, reader=readers.segment, key=keys.segment),))

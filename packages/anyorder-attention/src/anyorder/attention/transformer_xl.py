@@ -36,7 +36,7 @@ class TransformerXLBias(nn.Module):
         keys: Slots,
         distances: Float[Tensor, "G N D"] | None,
     ) -> ScoreBias:
-        """Score every distance once, and let the term look up each pair.
+        """Encode every distance once, and let the term look up each pair.
 
         Args:
             query: projected queries, without any bias.
@@ -45,14 +45,13 @@ class TransformerXLBias(nn.Module):
                 is for rows that read right to left, whose distances have the other sign.
         """
         assert distances is not None, "the transformer_xl position bias needs a backbone that encodes distances"
-        query = query + self.r_r_bias[:, None]
         encoded = rearrange(self.project(distances), "g n (h d) -> g h d n", h=self.n_head)
-        table = encoded[0] if readers.direction is None else encoded[(readers.direction < 0).long()]
-        scores = query @ table  # [B, H, Q, N]
+        codes = encoded if readers.direction is None else encoded[(readers.direction < 0).long()]
         return ScoreBias(
             (
                 DistanceTerm(
-                    scores=scores,
+                    query=query + self.r_r_bias[:, None].to(query.dtype),
+                    codes=codes,
                     reader=readers.position,
                     key=keys.position,
                     high=readers.high - keys.low,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -21,6 +21,10 @@ class ScoreTerm(Protocol):
 
     def dense(self) -> Float[Tensor, "B H Q K"]: ...
 
+    def rows(self, start: int, stop: int) -> ScoreTerm:
+        """The same term for the readers ``start`` to ``stop``."""
+        ...
+
     def score_mod(self) -> ScoreMod: ...
 
 
@@ -28,20 +32,29 @@ class ScoreTerm(Protocol):
 class DistanceTerm(TensorStruct):
     """A term looked up by the distance ``reader - key`` in reading order.
 
+    Kept as two factors, so that a backend that works in blocks need never hold the score of every pair.
+
     Attributes:
-        scores: one score a distance, from the greatest down: column ``c`` is distance ``high - c``. Sizes 1 in B, H
-            or Q broadcast.
+        query: queries, bias vector included; None where a score depends on the distance alone.
+        codes: one column a distance, from the greatest down: column ``c`` is distance ``high - c``. Without a query
+            the codes are the scores, ``d`` being 1. Sizes 1 in B or H broadcast.
         reader, key: positions.
         high: the distance of column 0.
         contiguous: readers and keys are runs of neighbouring positions and ``N == Q + K``, ``high`` being one more
-            than the greatest distance; ``dense`` is then a view (Transformer-XL's relative shift).
+            than the greatest distance; ``dense`` is then a view of the scores (Transformer-XL's relative shift).
     """
 
-    scores: Float[Tensor, "B H Q N"]
+    query: Float[Tensor, "B H Q d"] | None
+    codes: Float[Tensor, "B H d N"]
     reader: Int[Tensor, "B Q"]
     key: Int[Tensor, "B K"]
     high: int
     contiguous: bool = False
+
+    @property
+    def scores(self) -> Float[Tensor, "B H Q N"]:
+        """The score of each reader at every distance."""
+        return self.codes if self.query is None else self.query @ self.codes
 
     def dense(self) -> Float[Tensor, "B H Q K"]:
         readers, keys = self.reader.shape[1], self.key.shape[1]
@@ -52,6 +65,21 @@ class DistanceTerm(TensorStruct):
         batch = max(scores.shape[0], column.shape[0])
         scores = scores.expand(batch, -1, -1, -1)
         return scores.gather(3, column[:, None].expand(batch, scores.shape[1], -1, -1))
+
+    def rows(self, start: int, stop: int) -> DistanceTerm:
+        """Contiguous readers need no more than their own run of distances: the columns that others need are cut."""
+        query = None if self.query is None else self.query[:, :, start:stop]
+        if not self.contiguous:
+            return replace(self, query=query, reader=self.reader[:, start:stop])
+        cut = self.reader.shape[1] - stop
+        columns = (stop - start) + self.key.shape[1]
+        return replace(
+            self,
+            query=query,
+            codes=self.codes[..., cut : cut + columns],
+            reader=self.reader[:, start:stop],
+            high=self.high - cut,
+        )
 
     def score_mod(self) -> ScoreMod:
         scores, reader, key, high = self.scores, self.reader, self.key, self.high
@@ -101,6 +129,9 @@ class MatchTerm(TensorStruct):
         same, other = self.scores.split(1, dim=-1)  # [B, H, Q, 1] each
         return torch.where(self.other[:, None], other, same)
 
+    def rows(self, start: int, stop: int) -> MatchTerm:
+        return replace(self, scores=self.scores[:, :, start:stop], reader=self.reader[:, start:stop])
+
     def score_mod(self) -> ScoreMod:
         scores, reader, key = self.scores, self.reader, self.key
 
@@ -126,6 +157,9 @@ class ScoreBias:
         for term in self.terms[1:]:
             total = total + term.dense()
         return total
+
+    def rows(self, start: int, stop: int) -> ScoreBias:
+        return ScoreBias(tuple(term.rows(start, stop) for term in self.terms))
 
     def score_mod(self) -> ScoreMod:
         mods = [term.score_mod() for term in self.terms]

@@ -18,6 +18,10 @@ from ..visibility import Visibility
 from .reference import reference_attention
 
 
+_FACTORS: dict[type, tuple[str, ...]] = {DistanceTerm: ("query", "codes"), MatchTerm: ("scores",)}
+"""The tensors of a term that carry gradients."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AttentionCase:
     """One call. ``leaves`` are the tensors whose gradients are compared."""
@@ -32,7 +36,7 @@ class AttentionCase:
     @property
     def leaves(self) -> list[Tensor]:
         terms = () if self.bias is None else self.bias.terms
-        tables = [term.scores for term in terms if isinstance(term, DistanceTerm | MatchTerm)]
+        tables = [getattr(term, name) for term in terms for name in _FACTORS[type(term)]]
         return [self.query, self.key, self.value, *tables]
 
 
@@ -207,7 +211,8 @@ class AttentionBackendContract:
         distances = high - (readers.low - keys.high)
         terms = (
             DistanceTerm(
-                scores=leaf(rows, self.heads, length, distances),
+                query=leaf(rows, self.heads, length, self.head_dim),
+                codes=leaf(1, self.heads, self.head_dim, distances),
                 reader=readers.position,
                 key=keys.position,
                 high=high,
@@ -234,9 +239,10 @@ def _dense_by_entry(case: AttentionCase, tables: list[Tensor]) -> Tensor | None:
     """The bias from its definition, looked up entry by entry in other tables of the same shape."""
     if case.bias is None:
         return None
+    remaining = iter(tables)
     terms = tuple(
-        replace(term.to("cpu"), scores=table)
-        for term, table in zip(case.bias.terms, tables, strict=True)
+        replace(term.to("cpu"), **{name: next(remaining) for name in _FACTORS[type(term)]})
+        for term in case.bias.terms
         if isinstance(term, DistanceTerm | MatchTerm)
     )
     shape = (*case.query.shape[:3], case.key.shape[2])

@@ -1,0 +1,29 @@
+"""Every backend against the definition of attention: outputs and gradients of every input and bias factor."""
+
+from __future__ import annotations
+
+import torch
+
+from anyorder.attention import Naive, Sdpa
+from anyorder.core import AttentionBackend
+from anyorder.core.testing import AttentionBackendContract
+
+
+class TestNaive(AttentionBackendContract):
+    def make(self) -> AttentionBackend:
+        return Naive()
+
+
+class TestSdpa(AttentionBackendContract):
+    def make(self) -> AttentionBackend:
+        return Sdpa()
+
+
+class TestNaiveFloat32(TestNaive):
+    dtype = torch.float32
+    tolerance = 1e-4
+
+
+class TestSdpaFloat32(TestSdpa):
+    dtype = torch.float32
+    tolerance = 1e-4
