@@ -1,1 +1,30 @@
 """Tokenizer, corpus preparation and contiguous memory-mapped rows; ships a small public-domain corpus."""
+
+from .bundled import bundled_corpus, cache_folder
+from .corpus import Corpus, Split
+from .documents import DocumentBreak
+from .manifest import Manifest
+from .prepare import prepare
+from .rows import Layout, Rows
+from .text import clean, sentences
+from .tokenizer import Style, Tokenizer
+from .train_tokenizer import train_tokenizer
+from .windows import windows
+
+__all__ = [
+    "Corpus",
+    "DocumentBreak",
+    "Layout",
+    "Manifest",
+    "Rows",
+    "Split",
+    "Style",
+    "Tokenizer",
+    "bundled_corpus",
+    "cache_folder",
+    "clean",
+    "prepare",
+    "sentences",
+    "train_tokenizer",
+    "windows",
+]

@@ -65,9 +65,7 @@ class Corpus:
         self.folder, self.manifest, self.tokenizer = folder, manifest, tokenizer
 
     @classmethod
-    def open(
-        cls, folder: str | Path, *, tokenizer: Tokenizer | None = None, verify: bool | None = None
-    ) -> Corpus:
+    def open(cls, folder: str | Path, *, tokenizer: Tokenizer | None = None, verify: bool | None = None) -> Corpus:
         """Open and check a corpus.
 
         Args:

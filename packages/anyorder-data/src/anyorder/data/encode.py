@@ -133,8 +133,12 @@ class Pool:
             self._workers,
             mp_context=multiprocessing.get_context(method),
             initializer=_start,
-            initargs=(self._encoder.tokenizer.model, self._encoder.tokenizer.settings, self._encoder.eop,
-                      self._encoder.sentence_break),
+            initargs=(
+                self._encoder.tokenizer.model,
+                self._encoder.tokenizer.settings,
+                self._encoder.eop,
+                self._encoder.sentence_break,
+            ),
         )
         try:
             with warnings.catch_warnings():
@@ -158,7 +162,7 @@ class Pool:
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
-            raise DataError("a worker process died, perhaps for want of memory; try again with fewer workers") from error
+            raise DataError("a worker process died, perhaps for want of memory; use fewer workers") from error
 
 
 def available_cores() -> int:

@@ -115,9 +115,7 @@ def prepare(
         if not sample:
             raise _empty(found)
         report.say(f"training a tokenizer of {vocab_size} pieces on {sum(map(len, sample)):,} characters")
-        tokenizer = train_tokenizer(
-            sample, vocab_size=vocab_size, style=style, lower=lower, keep_accents=keep_accents
-        )
+        tokenizer = train_tokenizer(sample, vocab_size=vocab_size, style=style, lower=lower, keep_accents=keep_accents)
     sentence_break: SentenceBreak = "line" if documents == "blank_line" else "punctuation"
     encoder = Encoder(tokenizer, eop, sentence_break)
     if workers is None:
@@ -132,9 +130,15 @@ def prepare(
         if not writer.ends:
             raise _empty(found)
         manifest = _describe(
-            folder, writer, tokenizer, files,
-            valid_fraction=valid_fraction, valid_documents=valid_documents,
-            settings=settings, sources=described, fingerprint=fingerprint,
+            folder,
+            writer,
+            tokenizer,
+            files,
+            valid_fraction=valid_fraction,
+            valid_documents=valid_documents,
+            settings=settings,
+            sources=described,
+            fingerprint=fingerprint,
         )
         (folder / MANIFEST).write_text(manifest.text(), encoding="utf-8")
     counts, splits = manifest.counts, manifest.splits
@@ -156,9 +160,7 @@ class _Reader:
     def passages(self, what: str) -> Iterator[Passage]:
         with self._report.start(what, sum(source.size for source in self._sources)) as bar:
             for source in self._sources:
-                yield from read_passages(
-                    source, text_field=self._field, documents=self._documents, advance=bar.advance
-                )
+                yield from read_passages(source, text_field=self._field, documents=self._documents, advance=bar.advance)
 
 
 def _sample(passages: Iterable[Passage], *, characters: int, seed: int) -> list[str]:
@@ -248,7 +250,9 @@ def _already_there(
     if not (out / MANIFEST).is_file():
         raise DataError(f"{out}: holds other files and no corpus; name a new or an empty folder")
     if overwrite:
-        strangers = sorted(file.name for file in out.iterdir() if file.name not in {*Manifest.read(out).files, MANIFEST})
+        strangers = sorted(
+            file.name for file in out.iterdir() if file.name not in {*Manifest.read(out).files, MANIFEST}
+        )
         if strangers:
             raise DataError(f"{out}: holds files that are no part of a corpus ({', '.join(strangers)}); move them away")
         return False

@@ -94,7 +94,9 @@ class Rows:
         if self.bidirectional and self.rows % 2:
             raise DataError(f"bidirectional rows come in pairs: rows is {self.rows}, it must be even")
         if self.rows % self.world:
-            raise DataError(f"{self.rows} rows cannot be shared by {self.world} ranks evenly; make rows a multiple of it")
+            raise DataError(
+                f"{self.rows} rows cannot be shared by {self.world} ranks evenly; make rows a multiple of it"
+            )
         if not 0 <= self.rank < self.world:
             raise DataError(f"rank {self.rank} is not among {self.world} ranks")
         if self.layout == "pairs":
@@ -169,8 +171,9 @@ class Rows:
 
     def _plain(self, documents: Concatenation, begin: int) -> tuple[Int[Array, "B L"], Int[Array, "B L"]]:
         offset = np.where(self._backward, self.stream_length - begin - self.length, begin)
-        ids, doc = documents.gather(self._stream * self.stream_length + offset, self.length)
-        return self._turn(ids), self._turn(doc)
+        begins = self._stream * self.stream_length + offset
+        ids, doc = documents.gather(begins, np.full_like(begins, self.length))
+        return self._turn(ids.reshape(-1, self.length)), self._turn(doc.reshape(-1, self.length))
 
     def _turn(self, values: Int[Array, "B L"]) -> Int[Array, "B L"]:
         """Turn the backward rows round: from text order to the order they are read in, and back."""
@@ -191,16 +194,26 @@ class Rows:
         self, documents: Concatenation, begin: int, step: int
     ) -> tuple[Int[Array, "B L"], Int[Array, "B L"], Int[Array, " B"]]:
         vocab, total = self.split.vocab, self.length - self.stride - FUNCTIONAL
-        bits = Draws(self.seed, step, rows=self.row_numbers, purpose="pairs").rand(4).double().numpy()
-        ids, segment, follows = [], [], []
+        uniform = Draws(self.seed, step, rows=self.row_numbers, purpose="pairs").rand(4).double().numpy()
+        spans, lengths, follows = [], [], []
         for row, (stream, backward) in enumerate(zip(self._stream, self._backward, strict=True)):
             text = Stream(documents, int(stream) * self.stream_length, self.stream_length, bool(backward))
-            pair = split_pair(text, begin=begin + self.stride, total=total, draws=_KeyedDraws(bits[row]))
-            reuse, a, b = text.read(begin, begin + self.stride), text.read(*pair.a), text.read(*pair.b)
-            ids.append(np.concatenate([reuse, a, [vocab.sep], b, [vocab.sep, vocab.cls]]))
-            segment.append(segments(reuse=self.stride, a=len(a), b=len(b)))
+            pair = split_pair(text, begin=begin + self.stride, total=total, draws=_KeyedDraws(uniform[row]))
+            spans += [text.locate(begin, pair.a[1]), text.locate(*pair.b)]  # reuse and A are one stretch of text
+            lengths.append((pair.a[1] - pair.a[0], pair.b[1] - pair.b[0]))
             follows.append(int(pair.follows))
-        return np.stack(ids), np.stack(segment), np.array(follows)
+        low, high = np.array(spans).T
+        texts, _ = documents.gather(low, high - low)
+        parts = np.split(texts, np.cumsum(high - low)[:-1])
+        ids = np.full((len(follows), self.length), vocab.sep)
+        ids[:, -1] = vocab.cls
+        for row, (a, b) in enumerate(lengths):
+            turn = -1 if self._backward[row] else 1
+            ids[row, : self.stride + a] = parts[2 * row][::turn]
+            ids[row, self.stride + a + 1 : -2] = parts[2 * row + 1][::turn]
+            assert a + b == total, (a, b, total)
+        segment = np.stack([segments(reuse=self.stride, a=a, b=b) for a, b in lengths])
+        return ids, segment, np.array(follows)
 
 
 class _KeyedDraws:

@@ -108,8 +108,13 @@ def _data_set(source: str) -> Source:
             "network (and HF_HUB_OFFLINE unset); or download its files and pass those; form: hf:NAME[:CONFIG[:SPLIT]]"
         ) from error
     shown = name if not Path(name).is_absolute() else Path(name).name
-    return Source(name=":".join(["hf", shown, *filter(None, [config, split])]), kind="hf", path=None,
-                  size=len(loaded), dataset=loaded)
+    return Source(
+        name=":".join(["hf", shown, *filter(None, [config, split])]),
+        kind="hf",
+        path=None,
+        size=len(loaded),
+        dataset=loaded,
+    )
 
 
 def require(module: str, *, source: str, extra: str) -> Any:

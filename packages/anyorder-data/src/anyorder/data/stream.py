@@ -40,27 +40,24 @@ class Concatenation:
     def length(self) -> int:
         return int(self.offsets[-1])
 
-    def gather(
-        self, begins: Int[Array, " R"], length: int
-    ) -> tuple[Int[Array, "R L"], Int[Array, "R L"]]:
-        """Tokens ``[begin, begin + length)`` for every begin, and the number of the document each stands in.
+    def gather(self, begins: Int[Array, " R"], lengths: Int[Array, " R"]) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
+        """Tokens of the windows ``[begin, begin + length)``, none of them empty, one after another, and the number of
+        the document each stands in.
 
         A binary search finds the first and last document of each window; the rest is one gather, so the time grows
         with the windows and not with the corpus.
         """
-        ends = begins + length
+        ends = begins + lengths
         first = np.searchsorted(self.offsets, begins, side="right") - 1  # [R]
         last = np.searchsorted(self.offsets, ends, side="left") - 1
+        document = ranges(first, last - first + 1)  # all overlaps, window by window
         counts = last - first + 1
-        skip = np.cumsum(counts) - counts
-        document = np.arange(int(counts.sum())) - np.repeat(skip - first, counts)  # all overlaps, row by row
         low = np.maximum(self.offsets[document], np.repeat(begins, counts))
         high = np.minimum(self.offsets[document + 1], np.repeat(ends, counts))
+        shift = self.starts[document] - self.offsets[document]
         spans = high - low
-        shift = np.repeat(self.starts[document] - self.offsets[document], spans)
-        place = (begins[:, None] + np.arange(length)).ravel()  # in the concatenation
-        ids = self.split.tokens[place + shift].astype(np.int64)
-        return ids.reshape(-1, length), np.repeat(document, spans).reshape(-1, length)
+        ids = self.split.tokens[ranges(low + shift, spans)].astype(np.int64)
+        return ids, np.repeat(document, spans)
 
     def border_after(self, place: int) -> int:
         """The first sentence end at or after ``place`` (in ``1 .. length``)."""
@@ -108,13 +105,11 @@ class Stream:
     length: int
     backward: bool = False
 
-    def read(self, begin: int, end: int) -> Int[Array, " n"]:
-        """Tokens of the places ``begin`` to ``end`` in the stream's own order."""
-        if end <= begin:
-            return np.zeros(0, dtype=np.int64)
-        low = self.begin + (self.length - end if self.backward else begin)
-        ids, _ = self.documents.gather(np.array([low]), end - begin)
-        return ids[0, ::-1] if self.backward else ids[0]
+    def locate(self, begin: int, end: int) -> tuple[int, int]:
+        """Where the places ``begin`` to ``end`` of the stream lie in the concatenation."""
+        if self.backward:
+            begin, end = self._flip(end), self._flip(begin)
+        return self.begin + begin, self.begin + end
 
     def _flip(self, place: int) -> int:
         return self.length - place
@@ -139,3 +134,9 @@ class Stream:
             natural = self.documents.borders(self.begin + self._flip(end), self.begin + self._flip(begin))
             return (self.begin + self.length - natural)[::-1]
         return self.documents.borders(self.begin + begin, self.begin + end) - self.begin
+
+
+def ranges(begins: Int[Array, " R"], lengths: Int[Array, " R"]) -> Int[Array, " n"]:
+    """``begin .. begin + length - 1`` for every pair, one after another."""
+    ends = np.cumsum(lengths)
+    return np.arange(int(ends[-1])) + np.repeat(begins - (ends - lengths), lengths)

@@ -7,7 +7,11 @@ import unicodedata
 from collections.abc import Iterator
 
 _SENTENCE_END = re.compile(r"(?:[.!?…]+[\"'”’)\]_]*\s+(?=[\"'“‘(\[_]*[^\W_a-z])|[。！？]+[」』”]*\s*)")
-_NOT_AN_END = re.compile(r"(?:^|[\s(\"'“‘_])(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Rev|Hon|Prof|Capt|Col|Gen|Jr|Sr|vs|viz|etc|No|Vol)$")
+_NOT_AN_END = re.compile(
+    r"(?:^|[\s(\"'“‘_])(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Rev|Hon|Prof|Capt|Col|Gen|Jr|Sr|vs|viz|etc|No|Vol)$"
+)
+    r"(?:^|[\s(\"'“‘_])(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Rev|Hon|Prof|Capt|Col|Gen|Jr|Sr|vs|viz|etc|No|Vol)$"
+)
 _BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 
 

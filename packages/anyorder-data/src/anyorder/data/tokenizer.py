@@ -16,7 +16,7 @@ from anyorder.core import DataError, Vocab
 from .text import clean
 
 SPACE = "▁"
-_ASCII_MARKS = frozenset("!\"#$%&()*+,-./:;?@[\\]^_`{|}~")  # single pieces that begin a word; the apostrophe does not
+_ASCII_MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~')  # single pieces that begin a word; the apostrophe does not
 _SPECIALS = {"cls": "<cls>", "sep": "<sep>", "pad": "<pad>", "mask": "<mask>", "eod": "<eod>", "eop": "<eop>"}
 
 Style = Literal["xlnet", "plain"]
@@ -85,9 +85,7 @@ class Tokenizer:
                 f"{self.name}: the model has no {', '.join(missing)}; train one with `anyorder prepare`, or give "
                 "SentencePiece control_symbols <cls>,<sep>,<pad>,<mask>,<eod> and user_defined_symbols <eop>"
             )
-        return Vocab(
-            size=processor.get_piece_size(), unk=unk, bos=processor.bos_id(), eos=processor.eos_id(), **ids
-        )
+        return Vocab(size=processor.get_piece_size(), unk=unk, bos=processor.bos_id(), eos=processor.eos_id(), **ids)
 
     @property
     def settings(self) -> dict[str, str | bool]:

@@ -73,7 +73,9 @@ def train_tokenizer(
         )
     except RuntimeError as error:
         raise _explain(str(error), vocab_size) from error
-    return Tokenizer(model.getvalue(), name="the trained tokenizer", style=style, lower=lower, keep_accents=keep_accents)
+    return Tokenizer(
+        model.getvalue(), name="the trained tokenizer", style=style, lower=lower, keep_accents=keep_accents
+    )
 
 
 def _explain(problem: str, vocab_size: int) -> DataError:

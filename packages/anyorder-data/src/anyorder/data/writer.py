@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -90,9 +91,7 @@ class CorpusWriter:
         self.characters += encoded.characters
         self.unknown += encoded.unknown
 
-    def _passage(
-        self, ids: Int[Array, " n"], lengths: Int[Array, " s"], token_bytes: Int[Array, " n"]
-    ) -> None:
+    def _passage(self, ids: Int[Array, " n"], lengths: Int[Array, " s"], token_bytes: Int[Array, " n"]) -> None:
         if not len(ids):
             return
         room = None if self.max_document_pieces is None else self.max_document_pieces - 1  # <eod>
@@ -104,7 +103,7 @@ class CorpusWriter:
             stops = [0, *np.cumsum(lengths).tolist()]
             if len(lengths) == 1:
                 stops = [*range(0, len(ids), room), len(ids)]
-            for start, stop in zip(stops[:-1], stops[1:], strict=True):
+            for start, stop in pairwise(stops):
                 self._passage(ids[start:stop], np.array([stop - start]), token_bytes[start:stop])
             return
         self._finish()
