@@ -10,8 +10,6 @@ _SENTENCE_END = re.compile(r"(?:[.!?…]+[\"'”’)\]_]*\s+(?=[\"'“‘(\[_]*[
 _NOT_AN_END = re.compile(
     r"(?:^|[\s(\"'“‘_])(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Rev|Hon|Prof|Capt|Col|Gen|Jr|Sr|vs|viz|etc|No|Vol)$"
 )
-    r"(?:^|[\s(\"'“‘_])(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Rev|Hon|Prof|Capt|Col|Gen|Jr|Sr|vs|viz|etc|No|Vol)$"
-)
 _BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 
 
