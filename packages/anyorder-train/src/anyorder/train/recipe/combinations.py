@@ -1,0 +1,144 @@
+"""Settings that are right each for itself and wrong together, and settings that change nothing."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from anyorder.core import AnyorderError, RecipeError, require_compatible
+
+from .call import Call
+
+__all__ = ["check_combinations", "stride_of"]
+
+
+def check_combinations(sections: Mapping[str, Any]) -> list[str]:
+    """Refuse what cannot work together.
+
+    Returns:
+        warnings: one line for each setting without effect.
+
+    Raises:
+        RecipeError: the first combination that cannot work, at the setting to change.
+    """
+    notes: list[str] = []
+    data, memory, model = sections["data"], sections["memory"], sections["model"]
+    order = _check_order(sections["objective"], data, notes)
+    _check_memory(memory, data, order, sections["objective"]["order"], notes)
+    for key in ("optimizer", "train"):
+        _build(sections[key], notes)
+    _check_rows(data, sections["train"], notes)
+    _check_model(model)
+    steps, schedule = sections["train"].get("steps"), sections["schedule"]
+    try:
+        _build(schedule, notes).check(steps)
+    except RecipeError as error:
+        raise schedule.refusal(error) from error
+    return notes
+
+
+def stride_of(data: Call, memory: Call) -> int:
+    """How far apart segments start: ``data.stride``, else what memory keeps of each, else whole segments."""
+    length: int = data.get("length")
+    whole = length // 2 if data.get("layout") == "pairs" else length  # a pair follows text that is read once
+    return data.get("stride") or memory.get("reuse_len") or whole
+
+
+def _check_order(objective: Mapping[str, Any], data: Call, notes: list[str]) -> Any:
+    order_call, masks_call = objective["order"], objective["masks"]
+    order, masks = _build(order_call, notes), _build(masks_call, notes)
+    for part, call, methods in (
+        (order, order_call, ("traits", "num_targets", "sample")),
+        (masks, masks_call, ("needs", "build", "scoring")),
+    ):
+        lacking = [name for name in methods if not hasattr(part, name)]
+        if lacking:
+            problem = f"{call.type!r} has no {' and no '.join(lacking)}, which this seam asks for"
+            raise RecipeError(problem, path=f"{call.path}.type", source=call.where("type"))
+    try:
+        require_compatible(order, masks, order_name=order_call.type, masks_name=masks_call.type)
+    except RecipeError as error:
+        source = masks_call.where("type")
+        raise type(error)(error.problem, path=f"{masks_call.path}.type", source=source) from None
+    length = data.get("length")
+    if hasattr(order, "check"):
+        try:
+            order.check(length)
+        except AnyorderError as error:
+            raise order_call.refusal(error) from error
+    goal = order.num_targets(length)
+    if not 1 <= goal <= length:
+        problem = f"{goal} targets a row do not fit rows of {length} tokens (data.length); allowed: 1 to {length}"
+        raise RecipeError(problem, path=order_call.path, source=order_call.where())
+    return order
+
+
+def _check_memory(memory: Call, data: Call, order: Any, order_call: Call, notes: list[str]) -> None:
+    _build(memory, notes)
+    length, mem_len, reuse_len = data.get("length"), memory.get("mem_len"), memory.get("reuse_len")
+    stride = stride_of(data, memory)
+    if reuse_len is not None and reuse_len > length:
+        problem = f"{reuse_len} tokens cannot be kept of segments of {length} (data.length); allowed: 1 to {length}"
+        raise RecipeError(problem, path="memory.reuse_len", source=memory.where("reuse_len"))
+    if not 1 <= stride <= length:
+        problem = f"{stride} is not between 1 and data.length, which is {length}"
+        raise RecipeError(problem, path="data.stride", source=data.where("stride"))
+    kept = length if reuse_len is None else reuse_len
+    if mem_len and kept != stride:
+        problem = (
+            f"{stride} is how far apart segments start, and memory.reuse_len keeps {kept} tokens of each: "
+            "the two must be equal, or leave data.stride out"
+        )
+        raise RecipeError(problem, path="data.stride", source=data.where("stride"))
+    size = getattr(order, "perm_size", None)
+    if isinstance(size, int) and (stride % size or (length - stride) % size):
+        problem = f"perm_size {size} does not divide both parts of a segment, {stride} and {length - stride} tokens"
+        raise RecipeError(problem, path=f"{order_call.path}.perm_size", source=order_call.where("perm_size"))
+    if mem_len == 0 and "reuse_len" in memory.arguments:
+        notes.append(f"{memory.where('reuse_len')}: memory.reuse_len only spaces the segments where mem_len is 0")
+    if mem_len and 0 < mem_len < kept:
+        notes.append(
+            f"{memory.where('mem_len')}: memory.mem_len {mem_len} is less than the {kept} tokens that each segment "
+            "offers, so some are never seen"
+        )
+
+
+def _check_rows(data: Call, train: Call, notes: list[str]) -> None:
+    rows, parts = train.get("batch_size"), train.get("accumulate")
+    if data.get("bidirectional") and rows % 2:
+        problem = f"{rows} rows cannot be half forwards and half backwards (data.bidirectional); use an even number"
+        raise RecipeError(problem, path="train.batch_size", source=train.where("batch_size"))
+    if parts > 0 and rows % parts:
+        problem = f"{parts} does not divide train.batch_size, which is {rows}"
+        raise RecipeError(problem, path="train.accumulate", source=train.where("accumulate"))
+    if data.get("corpus") is not None and "vocab_size" in data.arguments:
+        notes.append(f"{data.where('vocab_size')}: data.vocab_size has no effect: data.corpus brings its tokenizer")
+
+
+def _check_model(model: Call) -> None:
+    width, heads, d_head = model.get("d_model"), model.get("n_head"), model.get("d_head")
+    for name in ("n_layer", "d_model", "n_head", "d_inner", "d_head"):
+        size = model.get(name)
+        if size is not None and size < 1:
+            raise RecipeError(f"{name} is {size}; it must be 1 or more", path=f"model.{name}", source=model.where(name))
+    if d_head is None and width % heads:
+        problem = f"{heads} heads do not divide d_model, which is {width}; change one, or give d_head"
+        raise RecipeError(problem, path="model.n_head", source=model.where("n_head"))
+    if width % 2:
+        problem = f"{width} is odd, and the position encoding has a sine and a cosine for each frequency"
+        raise RecipeError(problem, path="model.d_model", source=model.where("d_model"))
+    for name in ("dropout", "attention_dropout"):
+        rate = model.get(name)
+        if not 0 <= rate < 1:
+            problem = f"{name} is {rate}; it must be from 0 to under 1"
+            raise RecipeError(problem, path=f"model.{name}", source=model.where(name))
+
+
+def _build(call: Call, notes: list[str]) -> Any:
+    """Build a part that needs nothing else, so that its own checks speak; its warnings get their place."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        part = call.build()
+    notes.extend(f"{call.where()}: {call.path}: {item.message}" for item in caught)
+    return part

@@ -1,0 +1,209 @@
+"""The sections of a recipe, and the constructor or part that each configures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from anyorder.core import RecipeError
+from anyorder.models import PRESETS, TransformerXL, preset
+
+from ..backend import AutoBackend
+from ..optimizer import AdamW
+from ..rows import open_rows
+from ..schedule import Schedule
+from ..tracking import MLflowTracker, NoTracking
+from ..trainer import Trainer
+from .call import Call, Factory, check, check_part, unknown_key, wrong_type
+from .signature import coerce
+from .source import Node
+
+__all__ = ["SECTIONS", "Section"]
+
+CONTEXT = frozenset({"vocab_size", "vocab", "cls_id", "n_layer", "n_head", "d_head", "d_model"})
+"""Arguments that parts may ask for and no recipe needs to say: the run knows them."""
+
+
+class Section(Protocol):
+    def read(self, node: Node | None, root: Node) -> Any:
+        """Check what stands in the recipe (None: nothing does)."""
+        ...
+
+    def resolve(self, value: Any) -> Any:
+        """The same as plain data, defaults written out; None leaves the section out."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A section that configures one constructor."""
+
+    name: str
+    target: Callable[..., Any]
+    reserved: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, node: Node | None, root: Node) -> Call:
+        node = _mapping(node, root, self.name)
+        return check(node, self.target, self.name, reserved=self.reserved)
+
+    def resolve(self, value: Call) -> dict[str, Any]:
+        return value.resolved()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A section that names a part by ``type``. ``default`` is the type where the recipe says nothing."""
+
+    name: str
+    default: str
+    choices: Mapping[str, Callable[..., Any]] | None = None
+    reserved: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, node: Node | None, root: Node) -> Call:
+        if node is None or node.value is None:
+            node = Node(value=self.default, source=root.source)
+        elif node.is_mapping and "type" not in node.value and self.choices is not None:
+            node = Node(value={"type": Node(value=self.default, source=node.source), **node.value}, source=node.source)
+        return check_part(
+            node, self.name, self.name, choices=self.choices, reserved=self.reserved, context=CONTEXT
+        )
+
+    def resolve(self, value: Call) -> dict[str, Any]:
+        return value.resolved()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """The backbone: ``preset`` fills in what the recipe leaves out, ``biases`` are names of position biases."""
+
+    name: str = "model"
+
+    def read(self, node: Node | None, root: Node) -> Call:
+        node = _mapping(node, root, self.name)
+        entries = dict(node.value)
+        chosen = entries.pop("preset", None)
+        if chosen is not None and chosen.value is not None:
+            if not isinstance(chosen.value, str):
+                raise wrong_type(chosen, "model.preset", f"one of {', '.join(PRESETS)}")
+            try:
+                sizes = preset(chosen.value)
+            except RecipeError as error:
+                raise RecipeError(error.problem, path="model.preset", source=chosen.source.text) from None
+            for key, value in sizes.items():
+                if key not in entries or entries[key].value is None:
+                    entries[key] = Node(value=value, source=chosen.source)
+        written = entries.pop("biases", None)
+        if written is None or written.value is None:
+            written = Node(value=[Node(value="transformer_xl", source=node.source)], source=node.source)
+        reserved = {"vocab_size": "the data has it", "attention": "it is a section of its own, 'attention'"}
+        call = check(
+            Node(value=entries, source=node.source),
+            TransformerXL,
+            self.name,
+            reserved=reserved,
+            context=frozenset({"biases"}),
+            also=("preset", "biases"),
+        )
+        biases = _list_of_parts(written, "positions", "model.biases")
+        return replace(call, arguments={**call.arguments, "biases": biases})
+
+    def resolve(self, value: Call) -> dict[str, Any]:
+        return value.resolved()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveParts:
+    """The parts of an objective: ``order``, ``masks``, ``loss``, and ``auxiliary`` losses by name."""
+
+    name: str = "objective"
+
+    def read(self, node: Node | None, root: Node) -> dict[str, Any]:
+        node = _mapping(node, root, self.name)
+        keys = ["order", "masks", "loss", "auxiliary"]
+        for key, child in node.value.items():
+            if key not in keys:
+                raise unknown_key(key, keys, path=self.name, node=child)
+        parts: dict[str, Any] = {}
+        for key in keys[:3]:
+            part = node.value.get(key)
+            if part is None or part.value is None:
+                problem = f"missing: an objective has {', '.join(keys[:3])}"
+                raise RecipeError(problem, path=f"{self.name}.{key}", source=node.source.text)
+            parts[key] = check_part(part, key, f"{self.name}.{key}", context=CONTEXT)
+        parts["auxiliary"] = self._auxiliary(node.value.get("auxiliary"))
+        return parts
+
+    def _auxiliary(self, node: Node | None) -> dict[str, tuple[Call, float]]:
+        if node is None or node.value is None:
+            return {}
+        path = f"{self.name}.auxiliary"
+        if not node.is_mapping:
+            raise wrong_type(node, path, "a mapping of names to loss heads")
+        heads = {}
+        for name, child in node.value.items():
+            inner = f"{path}.{name}"
+            if name == "loss":
+                raise RecipeError("the name 'loss' is the main head's", path=inner, source=child.source.text)
+            if child.value is None:
+                continue
+            weight = 1.0
+            if child.is_mapping:
+                entries = dict(child.value)
+                given = entries.pop("weight", None)
+                if given is not None and given.value is not None:
+                    weight = _number(given, f"{inner}.weight")
+                child = Node(value=entries, source=child.source)
+            heads[name] = (check_part(child, "loss", inner, context=CONTEXT), weight)
+        return heads
+
+    def resolve(self, value: dict[str, Any]) -> dict[str, Any]:
+        tree = {key: value[key].resolved() for key in ("order", "masks", "loss")}
+        heads = {
+            name: {"type": call.type, "weight": weight, **call.resolved()}
+            for name, (call, weight) in value["auxiliary"].items()
+        }
+        return {**tree, "auxiliary": heads} if heads else tree
+
+
+def _mapping(node: Node | None, root: Node, path: str) -> Node:
+    if node is None or node.value is None:
+        return Node(value={}, source=root.source)
+    if not node.is_mapping:
+        raise wrong_type(node, path, "a mapping of settings")
+    return node
+
+
+def _number(node: Node, path: str) -> float:
+    try:
+        value: float = coerce(node.plain(), float)
+    except TypeError:
+        raise wrong_type(node, path, "a number") from None
+    return value
+
+
+def _list_of_parts(node: Node, seam: str, path: str) -> list[Factory]:
+    if not isinstance(node.value, list):
+        raise wrong_type(node, path, "a list of parts")
+    return [
+        Factory.of(check_part(item, seam, f"{path}.{index}", context=CONTEXT))
+        for index, item in enumerate(node.value)
+    ]
+
+
+SECTIONS: dict[str, Section] = {
+    "data": Settings(
+        name="data",
+        target=open_rows,
+        reserved={"batch_size": "it is train.batch_size", "seed": "it is the recipe's own seed"},
+    ),
+    "model": Model(),
+    "objective": ObjectiveParts(),
+    "memory": Part(name="memory", default="none"),
+    "attention": Part(name="attention", default="auto", choices={"auto": AutoBackend}),
+    "optimizer": Part(name="optimizer", default="adamw", choices={"adamw": AdamW}),
+    "schedule": Settings(name="schedule", target=Schedule),
+    "train": Settings(name="train", target=Trainer),
+    "tracking": Part(name="tracking", default="mlflow", choices={"mlflow": MLflowTracker, "none": NoTracking}),
+}
+"""Every section of a recipe in the order in which it is shown."""
