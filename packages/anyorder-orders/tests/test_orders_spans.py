@@ -57,11 +57,12 @@ def walk(choice: NgramSpans, batch: TokenBatch, row: int, draws: Draws) -> set[i
         windows = [n + window for n, window in enumerate(windows, start=1)]
     slots = batch.length // min(windows) + 1
     turn = int(draws.randint(torch.tensor([[len(units)]] * draws.rows).clamp(min=1), 1)[row])
-    weights = [1 / n if choice.distribution == "inverse" else 1.0 for n in range(1, choice.max_n + 1)]
-    lengths = draws.categorical(weights, slots)[row] + 1
-    rooms = [w - n + 1 if choice.placement == "inside" else w - n for n, w in enumerate(windows, start=1)]
-    room = torch.tensor([[rooms[n - 1] for n in lengths.tolist()]] * draws.rows)
-    offsets = draws.randint(room, slots)[row]
+    places, weights = [], []
+    for n, window in enumerate(windows, start=1):
+        room = window - n + 1 if choice.placement == "inside" else window - n
+        places += [(n, offset) for offset in range(room)]
+        weights += [(1 / n if choice.distribution == "inverse" else 1.0) / room] * room
+    drawn = [places[number] for number in draws.categorical(weights, slots)[row].tolist()]
     filler = draws.bits(batch.length)[row]
 
     def free(place: int) -> bool:
@@ -71,7 +72,7 @@ def walk(choice: NgramSpans, batch: TokenBatch, row: int, draws: Draws) -> set[i
     goal = max(1, int(tokens / choice.k + 0.5))
     chosen: list[int] = []
     cursor = 0
-    for n, offset in zip(lengths.tolist(), offsets.tolist(), strict=True):
+    for n, offset in drawn:
         start = last = -1
         for number in range(cursor + offset, min(cursor + offset + n, len(units))):
             unit = units[(number + turn) % len(units)]

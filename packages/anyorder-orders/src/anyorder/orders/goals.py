@@ -23,10 +23,17 @@ def row_goals(batch: TokenBatch, *, k: float) -> Int[Tensor, "B 1"]:
 
 
 def take_first(
-    score: Int[Tensor, "B L"], eligible: Bool[Tensor, "B L"], goal: Int[Tensor, "B 1"]
+    score: Int[Tensor, "B L"], eligible: Bool[Tensor, "B L"], goal: Int[Tensor, "B 1"], *, most: int
 ) -> Bool[Tensor, "B L"]:
-    """The ``goal`` eligible tokens of least score, equal scores from the left; all if they are fewer."""
-    by_score = score.argsort(dim=1, stable=True)
-    allowed = eligible.gather(1, by_score)
-    taken = allowed & (allowed.cumsum(dim=1) <= goal)
-    return torch.zeros_like(eligible).scatter(1, by_score, taken)
+    """The ``goal`` eligible tokens of least score, or all if they are fewer.
+
+    Args:
+        score: distinct numbers in each row, none the greatest int64.
+        eligible: tokens that may be taken.
+        goal: how many to take in each row.
+        most: static bound of the goals. Finding so few is many times faster than sorting the row.
+    """
+    last = torch.iinfo(score.dtype).max
+    first = torch.where(eligible, score, last).topk(most, dim=1, largest=False).indices  # [B, most]
+    taken = torch.arange(most, device=score.device) < goal
+    return torch.zeros_like(eligible).scatter(1, first, taken) & eligible

@@ -34,4 +34,6 @@ class LastFraction:
 
     def choose(self, batch: TokenBatch, order: Int[Tensor, "B L"], *, generator: Draws) -> Bool[Tensor, "B L"]:
         latest_first = ~order  # -1 - order, which cannot overflow
-        return take_first(latest_first, ~batch.fixed & ~batch.padding, row_goals(batch, k=self.k))
+        eligible = ~batch.fixed & ~batch.padding
+        most = self.num_targets(batch.length)
+        return take_first(latest_first, eligible, row_goals(batch, k=self.k), most=most)

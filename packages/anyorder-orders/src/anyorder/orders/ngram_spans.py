@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -64,11 +65,16 @@ class NgramSpans:
         units = Units.of(batch, self.unit)
         eligible = ~batch.fixed & ~batch.padding
         turn = generator.randint(units.count, 1)  # [B, 1]: the unit at which the windows begin
-        place = (units.number - turn) % units.count  # [B, L]: counted from there
+        place = units.number - turn
+        place = torch.where(place < 0, place + units.count, place)  # [B, L]: unit counted from there
         in_span = self._spans(batch, units, place, turn, generator=generator)
         # Span tokens come first, in the order of their windows; then the others, in random order.
-        filler = (generator.bits(batch.length) >> 2) + (1 << 61) + batch.length
-        return take_first(torch.where(in_span, place, filler), eligible, row_goals(batch, k=self.k))
+        index = torch.arange(batch.length, device=place.device)
+        in_order = place * batch.length + index  # under 2**61
+        at_random = (generator.bits(batch.length) >> 2) + (1 << 62)
+        score = torch.where(in_span, in_order, at_random)
+        most = self.num_targets(batch.length)
+        return take_first(score, eligible, row_goals(batch, k=self.k), most=most)
 
     def _spans(
         self,
@@ -80,25 +86,32 @@ class NgramSpans:
         generator: Draws,
     ) -> Bool[Tensor, "B L"]:
         """Whether each token lies in a span, before any goal."""
-        lengths = range(1, self.max_n + 1)
-        contexts = [max(1, round(n * self.k)) for n in lengths]
-        if self.placement == "inside":
-            windows, rooms = contexts, [width - n + 1 for n, width in zip(lengths, contexts, strict=True)]
-        else:
-            windows, rooms = [width + n for n, width in zip(lengths, contexts, strict=True)], contexts
-        count = batch.length // min(windows) + 1  # enough windows for the whole row
-        weights = [1.0 / n if self.distribution == "inverse" else 1.0 for n in lengths]
-        pick = generator.categorical(weights, count)  # [B, S]
-        device = pick.device
-        room = torch.tensor(rooms, device=device)[pick]
-        window = torch.tensor(windows, device=device)[pick]
-        stop = window.cumsum(dim=1)
-        begin = stop - window + generator.randint(room, count)  # [B, S]
+        table, odds = _windows(self.k, self.max_n, self.distribution, self.placement)
+        count = batch.length // int(table[2].min()) + 1  # enough windows for the whole row
+        length, offset, width = table.to(place.device)[:, generator.categorical(odds, count)].unbind()  # [B, S] each
+        stop = width.cumsum(dim=1)
+        begin = stop - width + offset
 
         own = torch.searchsorted(stop, place, right=True)  # [B, L]: the window of each token
         begin = begin.gather(1, own)
-        in_span = (begin <= place) & (place <= begin + pick.gather(1, own))
+        in_span = (begin <= place) & (place < begin + length.gather(1, own))
         # A span belongs to the run of its first unit. Padding has no unit and writes beyond the row.
         column = torch.where(batch.padding, batch.length, units.number)
         run_of_unit = torch.zeros_like(pad(units.run, (0, 1))).scatter(1, column, units.run)
-        return in_span & (run_of_unit.gather(1, (begin + turn) % units.count) == units.run)
+        run_of_span = run_of_unit.gather(1, (begin + turn) % units.count)
+        return in_span & (run_of_span == units.run)
+
+
+@lru_cache
+def _windows(
+    k: float, max_n: int, distribution: Distribution, placement: Placement
+) -> tuple[Int[Tensor, "3 W"], Float[Tensor, " W"]]:
+    """Every window that can be drawn: length of its span, place of the span in it and its width; and their odds."""
+    windows: list[tuple[int, int, int, float]] = []
+    for n in range(1, max_n + 1):
+        context = max(1, round(n * k))
+        width, places = (context, context - n + 1) if placement == "inside" else (context + n, context)
+        weight = 1 / n if distribution == "inverse" else 1.0
+        windows += [(n, offset, width, weight / places) for offset in range(places)]
+    table = torch.tensor([window[:3] for window in windows]).T
+    return table, torch.tensor([weight for *_, weight in windows])

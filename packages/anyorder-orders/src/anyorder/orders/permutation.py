@@ -105,14 +105,18 @@ def plan_from_ranks(
         context: as in ``Permutation``.
         perm_size: blocks inside which an ordered context comes before the targets; None for the whole row.
     """
-    by_rank = rank.argsort(dim=1)
-    if context == "ordered":
-        ranked = ~batch.padding
-        index = torch.arange(batch.length, device=rank.device)
-        group = 2 * (index // (perm_size or batch.length)) + target.long()  # [B, L]
-        by_rank = by_rank.gather(1, group.gather(1, by_rank).argsort(dim=1, stable=True))
-    else:
-        ranked = (target | batch.fixed) & ~batch.padding
-    taken = ranked.gather(1, by_rank)
-    time = torch.zeros_like(by_rank).scatter(1, by_rank, taken.cumsum(dim=1) * taken)
-    return Plan.of(time, target)
+    real = ~batch.padding
+    if context == "unordered":
+        return Plan.of(_count_up(rank, target | (batch.fixed & real)), target)
+    index = torch.arange(batch.length, device=rank.device)
+    group = 2 * (index // (perm_size or batch.length)) + target.long()  # [B, L]: context of a block, its targets
+    return Plan.of(_count_up(group * batch.length + _count_up(rank, real) - 1, real), target)
+
+
+def _count_up(rank: Int[Tensor, "B L"], counted: Bool[Tensor, "B L"]) -> Int[Tensor, "B L"]:
+    """Number the counted tokens of each row 1, 2, ... by rank; the others get 0."""
+    most = int(counted.sum(dim=1).max())  # few as a rule, and finding few is much faster than sorting the row
+    last = torch.iinfo(rank.dtype).max
+    first = torch.where(counted, rank, last).topk(most, dim=1, largest=False).indices  # [B, most]
+    numbers = torch.arange(1, most + 1, device=rank.device).expand_as(first)
+    return torch.zeros_like(rank).scatter(1, first, numbers) * counted

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from jaxtyping import Bool
 from torch import Tensor
 
@@ -64,6 +65,9 @@ class Subset:
             unit: Unit = "words" if self.unit == "word_spans" else "tokens"
             spans = NgramSpans(k=1 / self.rate, max_n=self.max_n or _MAX_N, unit=unit)
             return spans.choose(batch, order, generator=generator)
-        if self.unit == "words":
-            order = order.gather(1, Units.of(batch, "words").number)  # one number a word
-        return take_first(order, ~batch.fixed & ~batch.padding, row_goals(batch, k=1 / self.rate))
+        if self.unit == "words":  # one random number a word, its tokens told apart by their places
+            index = torch.arange(batch.length, device=order.device)
+            order = (order.gather(1, Units.of(batch, "words").number) >> 32) * batch.length + index
+        eligible = ~batch.fixed & ~batch.padding
+        most = self.num_targets(batch.length)
+        return take_first(order, eligible, row_goals(batch, k=1 / self.rate), most=most)

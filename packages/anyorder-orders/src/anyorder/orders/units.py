@@ -37,7 +37,7 @@ class Units:
             DataError: words are asked for and the batch does not know them.
         """
         fixed = batch.fixed | batch.padding
-        edge = pad(fixed[:, 1:] | fixed[:, :-1] | (batch.doc.diff(dim=1) != 0), (1, 0), value=True)  # [B, L]
+        edge = pad(fixed[:, 1:] | fixed[:, :-1] | (batch.doc[:, 1:] != batch.doc[:, :-1]), (1, 0), value=True)  # [B, L]
         begins = torch.ones_like(edge)
         if unit == "words":
             if batch.word is None:
@@ -45,6 +45,6 @@ class Units:
                     "unit 'words' needs to know where words begin, and this data does not say: "
                     "set unit to 'tokens', or prepare the corpus with word borders"
                 )
-            begins = edge | pad(batch.word.diff(dim=1) != 0, (1, 0), value=True)
+            begins = edge | pad(batch.word[:, 1:] != batch.word[:, :-1], (1, 0), value=True)
         numbers = (begins & ~batch.padding).cumsum(dim=1)
         return cls(number=(numbers - 1).clamp(min=0), count=numbers[:, -1:].clamp(min=1), run=edge.cumsum(dim=1))
