@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from anyorder.attention import Naive, Sdpa
+from anyorder.attention import Chunked, Naive, Sdpa, Tiled
 from anyorder.core import AttentionBackend
 from anyorder.core.testing import AttentionBackendContract
 
@@ -25,5 +25,25 @@ class TestNaiveFloat32(TestNaive):
 
 
 class TestSdpaFloat32(TestSdpa):
+    dtype = torch.float32
+    tolerance = 1e-4
+
+
+class TestChunked(AttentionBackendContract):
+    def make(self) -> AttentionBackend:
+        return Chunked(block=16)
+
+
+class TestTiled(AttentionBackendContract):
+    def make(self) -> AttentionBackend:
+        return Tiled(tile=16)
+
+
+class TestTiledRecomputing(AttentionBackendContract):
+    def make(self) -> AttentionBackend:
+        return Tiled(tile=32, recompute=True)
+
+
+class TestTiledFloat32(TestTiled):
     dtype = torch.float32
     tolerance = 1e-4

@@ -1,7 +1,7 @@
 """The types every part speaks, the seams between parts, and the one visibility rule."""
 
 from .batch import PADDING_DOC, TokenBatch
-from .bias import DistanceTerm, MatchTerm, ScoreBias, ScoreMod, ScoreTerm, relative_shift
+from .bias import DistanceTerm, MatchTerm, ScoreBias, ScoreMod, ScoreTerm, contiguous_columns, relative_shift
 from .compatible import require_compatible
 from .draws import Draws
 from .errors import (
@@ -77,6 +77,7 @@ __all__ = [
     "Visibility",
     "Vocab",
     "available",
+    "contiguous_columns",
     "did_you_mean",
     "find",
     "map_tensors",

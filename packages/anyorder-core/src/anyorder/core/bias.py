@@ -21,8 +21,8 @@ class ScoreTerm(Protocol):
 
     def dense(self) -> Float[Tensor, "B H Q K"]: ...
 
-    def rows(self, start: int, stop: int) -> ScoreTerm:
-        """The same term for the readers ``start`` to ``stop``."""
+    def block(self, readers: slice, keys: slice) -> ScoreTerm:
+        """The same term for some neighbouring readers and keys; both slices have a start and a stop, and no step."""
         ...
 
     def score_mod(self) -> ScoreMod: ...
@@ -66,20 +66,14 @@ class DistanceTerm(TensorStruct):
         scores = scores.expand(batch, -1, -1, -1)
         return scores.gather(3, column[:, None].expand(batch, scores.shape[1], -1, -1))
 
-    def rows(self, start: int, stop: int) -> DistanceTerm:
-        """Contiguous readers need no more than their own run of distances: the columns that others need are cut."""
-        query = None if self.query is None else self.query[:, :, start:stop]
+    def block(self, readers: slice, keys: slice) -> DistanceTerm:
+        """A contiguous block needs no more than its own run of distances: the other columns are cut."""
+        query = None if self.query is None else self.query[:, :, readers]
+        part = replace(self, query=query, reader=self.reader[:, readers], key=self.key[:, keys])
         if not self.contiguous:
-            return replace(self, query=query, reader=self.reader[:, start:stop])
-        cut = self.reader.shape[1] - stop
-        columns = (stop - start) + self.key.shape[1]
-        return replace(
-            self,
-            query=query,
-            codes=self.codes[..., cut : cut + columns],
-            reader=self.reader[:, start:stop],
-            high=self.high - cut,
-        )
+            return part
+        cut, columns = contiguous_columns(readers, keys, count=self.reader.shape[1])
+        return replace(part, codes=self.codes[..., cut : cut + columns], high=self.high - cut)
 
     def score_mod(self) -> ScoreMod:
         scores, reader, key, high = self.scores, self.reader, self.key, self.high
@@ -108,6 +102,12 @@ def relative_shift(scores: Float[Tensor, "B H Q N"], *, keys: int) -> Float[Tens
     return shifted
 
 
+def contiguous_columns(readers: slice, keys: slice, *, count: int) -> tuple[int, int]:
+    """First column and number of columns that a block of a contiguous term uses, ``count`` readers in all."""
+    cut = (count - readers.stop) + keys.start
+    return cut, (readers.stop - readers.start) + (keys.stop - keys.start)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MatchTerm(TensorStruct):
     """A term with one value where reader and key share a segment and another where they do not.
@@ -129,8 +129,8 @@ class MatchTerm(TensorStruct):
         same, other = self.scores.split(1, dim=-1)  # [B, H, Q, 1] each
         return torch.where(self.other[:, None], other, same)
 
-    def rows(self, start: int, stop: int) -> MatchTerm:
-        return replace(self, scores=self.scores[:, :, start:stop], reader=self.reader[:, start:stop])
+    def block(self, readers: slice, keys: slice) -> MatchTerm:
+        return replace(self, scores=self.scores[:, :, readers], reader=self.reader[:, readers], key=self.key[:, keys])
 
     def score_mod(self) -> ScoreMod:
         scores, reader, key = self.scores, self.reader, self.key
@@ -158,8 +158,8 @@ class ScoreBias:
             total = total + term.dense()
         return total
 
-    def rows(self, start: int, stop: int) -> ScoreBias:
-        return ScoreBias(tuple(term.rows(start, stop) for term in self.terms))
+    def block(self, readers: slice, keys: slice) -> ScoreBias:
+        return ScoreBias(tuple(term.block(readers, keys) for term in self.terms))
 
     def score_mod(self) -> ScoreMod:
         mods = [term.score_mod() for term in self.terms]

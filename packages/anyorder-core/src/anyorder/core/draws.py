@@ -25,6 +25,14 @@ def _mix(value: Tensor) -> Tensor:
     return value ^ _shift_right(value, 31)
 
 
+def _mix_int(value: int) -> int:
+    """``_mix`` of one number, as an unsigned int: a dozen tensor operations fewer a number."""
+    value %= _WORD
+    value = (value ^ (value >> 30)) * _MIX_1 % _WORD
+    value = (value ^ (value >> 27)) * _MIX_2 % _WORD
+    return value ^ (value >> 31)
+
+
 def _as_int64(value: int) -> int:
     value %= _WORD
     return value - _WORD if value >= _WORD // 2 else value
@@ -54,10 +62,10 @@ class Draws:
         device: torch.device | str = "cpu",
     ) -> None:
         numbers = torch.arange(rows) if isinstance(rows, int) else torch.as_tensor(rows)
-        key = torch.zeros((), dtype=torch.int64)
+        key = 0
         for part in (seed, step, *purpose.encode()):
-            key = _mix((key ^ _as_int64(part)) + _GOLDEN)
-        self._key: Int[Tensor, " B"] = _mix((key ^ numbers.to(torch.int64)) + _GOLDEN).to(device)
+            key = _mix_int((key ^ (part % _WORD)) + _GOLDEN)
+        self._key: Int[Tensor, " B"] = _mix((_as_int64(key) ^ numbers.to(torch.int64)) + _GOLDEN).to(device)
         self._calls = 0
 
     @property

@@ -77,14 +77,30 @@ class Visibility(TensorStruct):
 
         return seen
 
-    def rows(self, start: int, stop: int) -> Visibility:
-        """The readers ``start`` to ``stop``."""
+    def block(self, readers: slice, keys: slice) -> Visibility:
+        """The rule between some neighbouring readers and keys."""
         return replace(
             self,
-            time=self.time[:, start:stop],
-            doc=self.doc[:, start:stop],
-            position=self.position[:, start:stop],
+            time=self.time[:, readers],
+            doc=self.doc[:, readers],
+            position=self.position[:, readers],
+            birth=self.birth[:, keys],
+            key_doc=self.key_doc[:, keys],
+            key_position=self.key_position[:, keys],
+            death=None if self.death is None else self.death[:, keys],
         )
+
+    def key_range(self, readers: slice) -> slice:
+        """The shortest run of keys that holds all that any of these readers sees; never empty.
+
+        Looks at values, so on an accelerator it waits for them.
+        """
+        latest = self.time[:, readers].amax(dim=1, keepdim=True)
+        born = (self.birth <= latest) & (self.key_doc >= 0)
+        if self.death is not None:
+            born &= self.death >= self.time[:, readers].amin(dim=1, keepdim=True)
+        used = born.any(dim=0).nonzero()
+        return slice(int(used[0]), int(used[-1]) + 1) if len(used) else slice(0, 1)
 
     def _within_span(self, distance: Tensor) -> Tensor:
         inside = torch.ones_like(distance, dtype=torch.bool)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..bias import DistanceTerm, MatchTerm, ScoreBias
+from ..bias import DistanceTerm, MatchTerm, ScoreBias, ScoreTerm
 from ..protocols import AttentionBackend, AttentionRequest
 from ..slots import Slots
 from ..state import MemoryState
@@ -240,14 +240,16 @@ def _dense_by_entry(case: AttentionCase, tables: list[Tensor]) -> Tensor | None:
     if case.bias is None:
         return None
     remaining = iter(tables)
-    terms = tuple(
-        replace(term.to("cpu"), **{name: next(remaining) for name in _FACTORS[type(term)]})
-        for term in case.bias.terms
-        if isinstance(term, DistanceTerm | MatchTerm)
-    )
+    terms: list[ScoreTerm] = []
+    for term in case.bias.terms:
+        factors = {name: next(remaining) for name in _FACTORS[type(term)]}
+        if isinstance(term, DistanceTerm):
+            terms.append(replace(term.to("cpu"), **factors))
+        elif isinstance(term, MatchTerm):
+            terms.append(replace(term.to("cpu"), **factors))
     shape = (*case.query.shape[:3], case.key.shape[2])
     places = torch.meshgrid(*(torch.arange(size) for size in shape), indexing="ij")
-    return ScoreBias(terms).score_mod()(*places)
+    return ScoreBias(tuple(terms)).score_mod()(*places)
 
 
 @contextmanager
