@@ -1,6 +1,31 @@
-"""Loss heads: what is predicted from the states of a stream."""
+"""Loss heads: what is predicted from the states of a stream. And heads for fine-tuning, which read whole rows."""
 
+from .attention_pooling import AttentionPooling
+from .classification import SequenceClassification
 from .cross_entropy import CrossEntropy
+from .multiple_choice import MultipleChoice
 from .next_sentence import NextSentence
+from .pooling import find_token, first_true, last_true, pool_at, pool_mean
+from .question_answering import QuestionAnswering, SpanBeam, SpanScores
+from .regression import SequenceRegression
+from .row_loss import RowOutput
+from .summary import SequenceSummary
 
-__all__ = ["CrossEntropy", "NextSentence"]
+__all__ = [
+    "AttentionPooling",
+    "CrossEntropy",
+    "MultipleChoice",
+    "NextSentence",
+    "QuestionAnswering",
+    "RowOutput",
+    "SequenceClassification",
+    "SequenceRegression",
+    "SequenceSummary",
+    "SpanBeam",
+    "SpanScores",
+    "find_token",
+    "first_true",
+    "last_true",
+    "pool_at",
+    "pool_mean",
+]
