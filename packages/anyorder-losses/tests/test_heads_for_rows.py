@@ -69,7 +69,7 @@ def test_attention_pooling_equals_a_loop() -> None:
         heads = []
         for head in range(2):
             part = slice(4 * head, 4 * head + 4)
-            query = (pool.query.weight @ pool.ask)[part]
+            query = (pool.query.weight @ pool.summary_bias)[part]
             kept = hidden[row][real[row]]
             scores = [math.exp(float(query @ (pool.key.weight @ h)[part]) / 2) for h in kept]
             values = [(pool.value.weight @ h)[part] for h in kept]
@@ -93,7 +93,7 @@ def test_rows_without_weight_add_nothing() -> None:
     classes, labels = SequenceClassification(d_model=WIDTH, classes=3, init_std=1.0), torch.tensor([0, 1, 2, 0])
     whole = classes(summary, labels=labels)
     some = classes(summary, labels=labels, weight=torch.tensor([1.0, 0.0, 2.0, 0.0]))
-    each = [-float(torch.log(row.exp()[y] / row.exp().sum())) for row, y in zip(whole.logits, labels, strict=True)]
+    each = [-float(torch.log(row.exp()[y] / row.exp().sum())) for row, y in zip(whole.logits.detach(), labels, strict=True)]
     assert float(whole.loss.loss_sum) == pytest.approx(sum(each), rel=1e-5)
     assert float(whole.loss.weight_sum) == 4
     assert float(whole.loss.metrics["accuracy"]) == sum(whole.logits.argmax(1) == labels)

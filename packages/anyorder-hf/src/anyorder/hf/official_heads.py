@@ -16,7 +16,7 @@ _LINEAR = {
     f"{_SUMMARY}abs_attn/o": "attend.out",
 }
 _SUMMARY_OTHER = {
-    f"{_SUMMARY}summary_bias": "attend.ask",
+    f"{_SUMMARY}summary_bias": "attend.summary_bias",
     f"{_SUMMARY}abs_attn/LayerNorm/gamma": "attend.norm.weight",
     f"{_SUMMARY}abs_attn/LayerNorm/beta": "attend.norm.bias",
 }

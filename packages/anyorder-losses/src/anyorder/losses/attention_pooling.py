@@ -36,17 +36,17 @@ class AttentionPooling(nn.Module):
         super().__init__()
         d_head = d_model // n_head if d_head is None else d_head
         self.n_head, self.scale, self.attention_dropout = n_head, d_head**-0.5, attention_dropout
-        self.ask = nn.Parameter(torch.empty(d_model))
+        self.summary_bias = nn.Parameter(torch.empty(d_model))
         self.query, self.key, self.value = (nn.Linear(d_model, n_head * d_head, bias=False) for _ in range(3))
         self.out = nn.Linear(n_head * d_head, d_model, bias=False)
         self.drop = nn.Dropout(dropout)
         self.norm = nn.LayerNorm(d_model, eps=norm_eps)
-        for weight in (self.ask, self.query.weight, self.key.weight, self.value.weight, self.out.weight):
+        for weight in (self.summary_bias, self.query.weight, self.key.weight, self.value.weight, self.out.weight):
             nn.init.normal_(weight, std=init_std)
 
     def forward(self, hidden: Float[Tensor, "B N D"], real: Bool[Tensor, "B N"]) -> Float[Tensor, "B D"]:
         """Read from the tokens that are marked. A row without any reads zero."""
-        query = self.query(self.ask).unflatten(-1, (self.n_head, -1))  # [H, d]
+        query = self.query(self.summary_bias).unflatten(-1, (self.n_head, -1))  # [H, d]
         key, value = (project(hidden).unflatten(-1, (self.n_head, -1)) for project in (self.key, self.value))
         scores = torch.einsum("hd,bnhd->bhn", query, key) * self.scale
         scores = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
