@@ -181,7 +181,7 @@ def test_left_to_right_is_the_chain_rule_of_the_second_half(windows: TokenBatch,
 
 @pytest.mark.parametrize("build", [plm, mlm, clm])
 def test_a_hidden_token_has_probabilities_that_sum_to_one(windows: TokenBatch, build: Build) -> None:
-    """Over every token that could stand there: the context, and so the conditional, may not depend on the one that does."""
+    """Over every token that could stand there, so the conditional may not depend on the one that does."""
     objective = build()
     place = int(sample_spans(windows, length=1, count=1, seed=0, purpose="cloze")[0].nonzero()[0, 1])
     total = 0.0

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from anyorder.core import CONSECUTIVE, ONE_SHOT, PERMUTATION, TokenBatch
 from jaxtyping import Int
 from torch import Tensor
+
+from anyorder.core import CONSECUTIVE, ONE_SHOT, PERMUTATION, TokenBatch
 
 from ..objective import Objective
 from .hidden import sample_spans

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import torch
-from anyorder.core import Draws, TokenBatch
 from jaxtyping import Bool
 from torch import Tensor
+
+from anyorder.core import Draws, TokenBatch
 
 __all__ = ["predictable", "sample_spans"]
 
 
 def predictable(windows: TokenBatch) -> Bool[Tensor, "N L"]:
-    """Text tokens that have a token of the same document before them, so that a left-to-right model can predict them."""
+    """Text tokens with a token of the same document before them, so that a left-to-right model can predict them."""
     follows = torch.zeros_like(windows.fixed)
     follows[:, 1:] = windows.doc[:, 1:] == windows.doc[:, :-1]
     return follows & ~windows.fixed & ~windows.padding

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
-from anyorder.core import TokenBatch
 from jaxtyping import Bool, Int
 from torch import Tensor
+
+from anyorder.core import TokenBatch
 
 from ..objective import Objective
 from .scoring import UnscorableError, evaluating

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from anyorder.core import CONSECUTIVE, ONE_SHOT, PERMUTATION, Draws, Plan, TokenBatch
 from jaxtyping import Bool, Int
 from torch import Tensor
+
+from anyorder.core import CONSECUTIVE, ONE_SHOT, PERMUTATION, Draws, Plan, TokenBatch
 
 from ..objective import Objective
 from .hidden import predictable

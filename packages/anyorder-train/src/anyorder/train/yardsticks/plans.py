@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from anyorder.core import Draws, Plan, TokenBatch
 from jaxtyping import Bool, Int
 from torch import Tensor
+
+from anyorder.core import Draws, Plan, TokenBatch
 
 __all__ = ["in_turn", "left_to_right", "one_pass_each", "together"]
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
-from anyorder.core import Draws, LossHead, Plan, Streams, TokenBatch
-from anyorder.core.testing import AuditedSegment, find_leaks
 from jaxtyping import Float
 from torch import Tensor
+
+from anyorder.core import Draws, LossHead, Plan, Streams, TensorStruct, TokenBatch
+from anyorder.core.testing import AuditedSegment, find_leaks
 
 from ..objective import Objective
 
@@ -18,6 +20,8 @@ __all__ = ["UnscorableError", "evaluating", "score_tokens"]
 
 HEAD = "loss"
 """Name of the head that predicts an objective's own targets."""
+
+Rows = TypeVar("Rows", bound=TensorStruct)
 
 _LOGITS = 2**24
 _ROWS = 32
@@ -58,7 +62,7 @@ def score_tokens(objective: Objective, batch: TokenBatch, plan: Plan, *, audit: 
     scored = []
     for start in range(0, batch.rows, rows):
         part = slice(start, start + rows)
-        here, follow = batch.map(lambda t, part=part: t[part]), plan.map(lambda t, part=part: t[part])
+        here, follow = _rows_of(batch, part), _rows_of(plan, part)
         scored.append(_score(objective, here, follow, num_targets=places, audit=audit and start == 0))
     return torch.cat(scored)
 
@@ -66,7 +70,8 @@ def score_tokens(objective: Objective, batch: TokenBatch, plan: Plan, *, audit: 
 def _score(objective: Objective, batch: TokenBatch, plan: Plan, *, num_targets: int, audit: bool) -> Tensor:
     streams = _build(objective, batch, plan, num_targets=num_targets)
     if audit:
-        _audit(objective, *(x.map(lambda t: t[:2]) for x in (batch, plan)), num_targets=num_targets)
+        few = slice(0, 2)
+        _audit(objective, _rows_of(batch, few), _rows_of(plan, few), num_targets=num_targets)
     head: LossHead = objective.heads[HEAD]  # type: ignore[assignment]
     readout = head.readout(batch, streams)
     row, place = plan.target.nonzero(as_tuple=True)
@@ -91,6 +96,10 @@ def _score(objective: Objective, batch: TokenBatch, plan: Plan, *, num_targets: 
     nats = torch.zeros(batch.ids.shape, dtype=torch.float64)
     nats[row, place] = loss.per_target.cpu().double()[row, number] * weight.double()
     return nats
+
+
+def _rows_of(value: Rows, part: slice) -> Rows:
+    return value.map(lambda tensor: tensor[part])
 
 
 def _build(objective: Objective, batch: TokenBatch, plan: Plan, *, num_targets: int) -> Streams:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from anyorder.core import ONE_SHOT, PERMUTATION, TokenBatch
 from jaxtyping import Bool, Int
 from torch import Tensor
+
+from anyorder.core import ONE_SHOT, PERMUTATION, TokenBatch
 
 from ..objective import Objective
 from .cloze import LEFT_CONTEXT
@@ -47,7 +48,7 @@ class SpanRecovery:
 
     Args:
         longest: span lengths are 1 to this.
-        spans: spans a window. Those of all lengths start at the same tokens, so that lengths are compared like with like.
+        spans: spans a window. Spans of all lengths start at the same tokens, so that like is compared with like.
     """
 
     longest: int = 5

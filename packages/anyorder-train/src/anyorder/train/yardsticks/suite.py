@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyorder.core import DataError, TokenBatch
 from jaxtyping import Int
 from torch import Tensor
+
+from anyorder.core import DataError, TokenBatch
 
 from ..objective import Objective
 from .cloze import Cloze

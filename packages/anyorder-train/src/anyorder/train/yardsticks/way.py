@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from anyorder.core import AnyorderError, Draws, Plan, TokenBatch
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from anyorder.core import AnyorderError, Draws, Plan, TokenBatch
 
 from ..objective import Objective
 from .scoring import score_tokens

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from anyorder.core import TokenBatch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from anyorder.core import TokenBatch
 
 from ..objective import Objective
 
