@@ -1,0 +1,170 @@
+"""Seven recorded steps of official pretraining, replayed by an objective with memory, clipping and the optimiser."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from anyorder.attention import Naive, SegmentBias, TransformerXLBias
+from anyorder.core import MemoryState, Plan, TokenBatch, Vocab
+from anyorder.hf.official import LM_BIAS, from_official
+from anyorder.losses import CrossEntropy
+from anyorder.masks import TwoStream
+from anyorder.memory import SegmentMemory
+from anyorder.models import TransformerXL
+from anyorder.orders import AllTargets, Permutation
+from anyorder.train.objective import Objective
+from anyorder.train.xlnet_adam import OfficialAdam, XLNetAdam
+from anyorder.train.xlnet_schedule import XLNetSchedule
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden"
+FLAGS = {name: case["flags"] for name, case in json.loads((GOLDEN / "train.json").read_text()).items()}
+ARRAYS = {name: dict(np.load(GOLDEN / f"train_{name}.npz")) for name in FLAGS}
+STEPS, CHECKPOINT = 7, 4
+LOSS, WEIGHTS, GRADIENTS, MEMORY, NORM = 1e-5, 5e-5, 2e-5, 5e-5, 1e-4
+
+
+def named(run: str, prefix: str) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): torch.from_numpy(a) for key, a in ARRAYS[run].items() if key.startswith(prefix)}
+
+
+def ours(variables: dict[str, Tensor], objective: Objective) -> dict[str, Tensor]:
+    """Official variables, or their gradients or slots, by the names of the objective's parameters, each once."""
+    state = {f"backbone.{k}": v for k, v in from_official(variables, n_layer=objective.backbone.n_layer).items()}
+    state["heads.loss.bias"] = variables[LM_BIAS]
+    wanted = dict(objective.named_parameters())
+    assert wanted.keys() <= state.keys()
+    return {name: state[name] for name in wanted}
+
+
+def build(run: str, dtype: torch.dtype) -> tuple[Objective, OfficialAdam, XLNetSchedule]:
+    flags = FLAGS[run]
+    sizes = {key: flags[key] for key in ("n_layer", "d_model", "n_head", "d_head", "d_inner")}
+    objective = Objective(
+        order=Permutation(targets=AllTargets(), perm_size=32),  # not asked: every plan is given
+        masks=TwoStream(),
+        heads={"loss": CrossEntropy(vocab_size=flags["n_token"])},
+        backbone=TransformerXL(
+            vocab_size=flags["n_token"],
+            attention=Naive(),
+            biases=(TransformerXLBias, SegmentBias),
+            dropout=flags["dropout"],
+            attention_dropout=flags["dropatt"],
+            activation=flags["ff_activation"],
+            untie_biases=flags["untie_r"],
+            **sizes,
+        ),
+        memory=SegmentMemory(mem_len=flags["mem_len"], reuse_len=flags["reuse_len"], initial="zeros"),
+        vocab=Vocab(size=flags["n_token"]),
+    ).to(dtype)
+    optimizer = XLNetAdam(
+        lr=flags["learning_rate"],
+        eps=flags["adam_epsilon"],
+        weight_decay=flags["weight_decay"],
+        gradient_layer_decay=flags["lr_layer_decay_rate"],
+    ).build(objective)
+    schedule = XLNetSchedule(warmup=flags["warmup_steps"], decay="linear", min_ratio=flags["min_lr_ratio"])
+    assert flags["decay_method"] == "poly"
+    return objective, optimizer, schedule
+
+
+def segment(run: str, step: int) -> tuple[TokenBatch, Plan, Tensor]:
+    """The tokens of a step, the order that its mask stands for, and the recorded labels.
+
+    The sets of what tokens see are nested, so the size of a token's own set is the time at which it becomes known.
+    """
+    record = named(run, f"step{step}/")
+    ids = record["input_k"].long()
+    batch = TokenBatch.of(ids, segment=record["seg_id"].long())
+    if FLAGS[run]["bi_data"]:
+        direction = torch.ones(batch.rows, dtype=torch.long)
+        direction[batch.rows // 2 :] = -1
+        batch = replace(batch, direction=direction)
+    sees = (record["perm_mask"] == 0) | torch.eye(batch.length, dtype=torch.bool)
+    plan = Plan.of(sees.sum(-1), record["target_mapping"].sum(1) > 0)
+    assert torch.equal(record["target_mask"].sum(1).long(), plan.target.sum(1))
+    return batch, plan, torch.where(record["target_mask"] > 0, record["target"].long(), 0)
+
+
+def load_parameters(objective: Objective, values: dict[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, parameter in objective.named_parameters():
+            parameter.copy_(values[name])
+
+
+def load_slots(run: str, objective: Objective, optimizer: OfficialAdam) -> None:
+    """The moments of the recorded checkpoint, after four steps."""
+    stored = load_file(GOLDEN / f"ckpt_{run}" / "values.safetensors")
+    assert int(stored["global_step"]) == CHECKPOINT
+    load_parameters(objective, ours(stored, objective))
+    official = ("adam_m", "adam_v") if FLAGS[run]["weight_decay"] else ("Adam", "Adam_1")
+    for slot, suffix in zip(("exp_avg", "exp_avg_sq"), official, strict=True):
+        values = {k.removesuffix(f"/{suffix}"): v for k, v in stored.items() if k.endswith(f"/{suffix}")}
+        for name, value in ours(values, objective).items():
+            parameter = dict(objective.named_parameters())[name]
+            optimizer.state[parameter][slot] = value.to(parameter.dtype)
+            optimizer.state[parameter]["step"] = torch.tensor(float(CHECKPOINT))
+
+
+def assert_memory(state: MemoryState, recorded: np.ndarray) -> None:
+    theirs = torch.from_numpy(recorded).transpose(1, 2)
+    torch.testing.assert_close(torch.stack(state.layers).to(theirs.dtype), theirs, rtol=0, atol=MEMORY)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("start", [0, CHECKPOINT], ids=["from_init", "from_checkpoint"])
+@pytest.mark.parametrize("run", sorted(FLAGS))
+def test_recorded_steps(run: str, start: int, dtype: torch.dtype) -> None:
+    objective, optimizer, schedule = build(run, dtype)
+    flags, log = FLAGS[run], {key: ARRAYS[run][f"log/{key}"] for key in ("loss", "gnorm", "lr", "dense_gnorm")}
+    assert np.array_equal(log["gnorm"], log["dense_gnorm"])  # no norm here is one of un-merged rows
+    memory = objective.empty_memory(ARRAYS[run]["step0/input_k"].shape[0])
+    if start:
+        load_slots(run, objective, optimizer)
+        past = torch.from_numpy(ARRAYS[run]["mems_after_step3"]).to(dtype)
+        memory = replace(memory, layers=tuple(layer.transpose(0, 1) for layer in past))
+    else:
+        load_parameters(objective, ours(named(run, "init/"), objective))
+
+    for step in range(start, STEPS):
+        batch, plan, labels = segment(run, step)
+        streams = objective.prepare(batch, seed=0, step=step, plan=plan, num_targets=flags["num_predict"])
+        assert torch.equal(streams.readouts["loss"].labels, labels)
+        output = objective(streams, memory)
+        loss = objective.total(output.losses, objective.weight_sums(streams))
+        assert float(loss.detach()) == pytest.approx(float(log["loss"][step]), abs=LOSS)
+        loss.backward()
+        if f"step{step}/grad/{LM_BIAS}" in ARRAYS[run]:
+            for name, expected in ours(named(run, f"step{step}/grad/"), objective).items():
+                gradient = dict(objective.named_parameters())[name].grad
+                torch.testing.assert_close(
+                    gradient, expected.to(dtype), rtol=0, atol=GRADIENTS, msg=f"{name} at {step}"
+                )
+        norm = nn.utils.clip_grad_norm_(objective.parameters(), flags["clip"])
+        assert float(norm) == pytest.approx(float(log["gnorm"][step]), rel=NORM)
+        rate = flags["learning_rate"] * schedule.factor(step + 1, steps=flags["train_steps"])
+        assert rate == pytest.approx(float(log["lr"][step]), rel=1e-5, abs=1e-9)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        optimizer.zero_grad()
+        memory = output.memory
+        if step == 3:
+            assert_memory(memory, ARRAYS[run]["mems_after_step3"])
+            values = load_file(GOLDEN / f"ckpt_{run}" / "values.safetensors")
+            assert_parameters(objective, values, dtype)
+    assert_memory(memory, ARRAYS[run]["final_mems"])
+    assert_parameters(objective, named(run, "final/"), dtype)
+
+
+def assert_parameters(objective: Objective, variables: dict[str, Tensor], dtype: torch.dtype) -> None:
+    for name, expected in ours(variables, objective).items():
+        found = dict(objective.named_parameters())[name].detach()
+        torch.testing.assert_close(found, expected.to(dtype), rtol=0, atol=WEIGHTS, msg=lambda m, n=name: f"{n}: {m}")
