@@ -3,13 +3,13 @@
 from .bundled import bundled_corpus, cache_folder
 from .corpus import Corpus, Split
 from .documents import DocumentBreak
+from .held_out import windows
 from .manifest import Manifest
-from .prepare import prepare
+from .preparation import prepare
 from .rows import Layout, Rows
 from .text import clean, sentences
 from .tokenizer import Style, Tokenizer
 from .train_tokenizer import train_tokenizer
-from .windows import windows
 
 __all__ = [
     "Corpus",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from anyorder.core import DataError
+
+from .corpus import Corpus
 from .folder import lock
 from .manifest import VERSION
-from .prepare import prepare
+from .preparation import prepare
 from .tokenizer import Tokenizer
 
 _NAME = "gutenberg_prose.txt.gz"
@@ -34,8 +38,8 @@ def bundled_corpus(
 ) -> Path:
     """Eleven prose books (1.5 million pieces of an 8,000-piece vocabulary) as a corpus folder.
 
-    The first call trains the tokenizer and prepares the corpus, in well under half a minute; later ones only look.
-    Processes that ask at once wait for the one that prepares.
+    The first call trains the tokenizer and prepares the corpus, in well under half a minute; later ones only check
+    it, and prepare it again if it was damaged. Processes that ask at once wait for the one that prepares.
 
     Args:
         vocab_size: of the tokenizer that is trained.
@@ -45,9 +49,10 @@ def bundled_corpus(
     folder = cache_folder() if cache is None else Path(cache)
     folder.mkdir(parents=True, exist_ok=True)
     key = f"{vocab_size}" if tokenizer is None else tokenizer.sha256[:12]
-    target = folder / f"prose-{key}-v{VERSION}"
+    recipe = hashlib.sha256(repr((VERSION, _DOCUMENT_PIECES, _VALID_FRACTION)).encode()).hexdigest()[:6]
+    target = folder / f"prose-{key}-{recipe}"
     with lock(folder / f".{target.name}.lock"), as_file(files(__package__) / "assets" / _NAME) as source:
-        if not target.exists():
+        if not _healthy(target):
             prepare(
                 source,
                 target,
@@ -55,6 +60,15 @@ def bundled_corpus(
                 vocab_size=vocab_size,
                 max_document_pieces=_DOCUMENT_PIECES,
                 valid_fraction=_VALID_FRACTION,
+                overwrite=True,
                 progress=progress,
             )
     return target
+
+
+def _healthy(folder: Path) -> bool:
+    try:
+        Corpus.open(folder)
+    except DataError:
+        return False
+    return True

@@ -130,7 +130,7 @@ def _csv(source: Source, text_field: str, advance: Advance | None) -> Iterator[s
             for record in reader:
                 yield _field(record, text_field, f"{source.path}:{reader.line_num}")
         except csv.Error as error:
-            raise DataError(f"{source.path}:{reader.line_num}: not CSV: {error}") from error
+            raise DataError(f"{source.path}:{reader.reader.line_num}: not CSV: {error}") from error
     finally:
         csv.field_size_limit(previous)
 

@@ -58,7 +58,7 @@ class Manifest:
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: cannot be read ({error}); prepare the corpus again") from error
         if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise DataError(f"{path}: not the manifest of a corpus; make one with `anyorder prepare`")
+            raise DataError(f"{path}: not the manifest of a corpus; prepare the corpus again")
         if content.get("version") != VERSION:
             raise DataError(
                 f"{path}: format version {content.get('version')!r}, this release reads {VERSION}; "

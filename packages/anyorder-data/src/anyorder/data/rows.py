@@ -94,9 +94,7 @@ class Rows:
         if self.bidirectional and self.rows % 2:
             raise DataError(f"bidirectional rows come in pairs: rows is {self.rows}, it must be even")
         if self.rows % self.world:
-            raise DataError(
-                f"{self.rows} rows cannot be shared by {self.world} ranks evenly; make rows a multiple of it"
-            )
+            raise DataError(f"rows is {self.rows}; it must be a multiple of the {self.world} ranks")
         if not 0 <= self.rank < self.world:
             raise DataError(f"rank {self.rank} is not among {self.world} ranks")
         if self.layout == "pairs":

@@ -130,10 +130,10 @@ class Stream:
 
     def borders(self, begin: int, end: int) -> Int[Array, " n"]:
         """Sentence borders strictly between two places, ascending."""
+        found = self.documents.borders(*self.locate(begin, end)) - self.begin
         if self.backward:
-            natural = self.documents.borders(self.begin + self._flip(end), self.begin + self._flip(begin))
-            return (self.begin + self.length - natural)[::-1]
-        return self.documents.borders(self.begin + begin, self.begin + end) - self.begin
+            found = self.length - found[::-1]
+        return found
 
 
 def ranges(begins: Int[Array, " R"], lengths: Int[Array, " R"]) -> Int[Array, " n"]:

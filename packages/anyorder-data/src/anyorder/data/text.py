@@ -43,7 +43,7 @@ def sentences(text: str) -> list[str]:
     """
     found, start = [], 0
     for match in _SENTENCE_END.finditer(text):
-        if text[match.start()] == "." and _NOT_AN_END.search(text, max(start, match.start() - 8), match.start()):
+        if text[match.start()] == "." and _NOT_AN_END.search(text[max(start, match.start() - 8) : match.start()]):
             continue
         found.append(text[start : match.end()].rstrip())
         start = match.end()

@@ -17,7 +17,7 @@ from .corpus import Corpus
 from .documents import DOCUMENT_BREAKS, DocumentBreak, Passage, read_passages
 from .encode import Encoder, Pool, SentenceBreak, available_cores, chunks
 from .folder import atomic_folder
-from .manifest import FORMAT, MANIFEST, TOKENIZER, VALID, VERSION, Manifest
+from .manifest import DOCUMENTS, FORMAT, MANIFEST, SENTENCES, TOKENIZER, TOKENS, VALID, VERSION, Manifest
 from .progress import Progress
 from .sources import Source, find_sources
 from .text import cut
@@ -107,8 +107,13 @@ def prepare(
     }
     fingerprint = _fingerprint(settings, described)
     if _already_there(out, fingerprint, settings, described, overwrite=overwrite):
-        report.say(f"{out}: already prepared from the same sources with the same settings; nothing to do")
-        return Corpus.open(out)
+        try:
+            corpus = Corpus.open(out)
+        except DataError as error:
+            report.say(f"{error}; preparing it again")
+        else:
+            report.say(f"{out}: already prepared from the same sources with the same settings; nothing to do")
+            return corpus
     reader = _Reader(found, text_field, documents, report)
     if tokenizer is None:
         sample = _sample(reader.passages("sampling text"), characters=training_characters, seed=seed)
@@ -250,13 +255,15 @@ def _already_there(
     if not (out / MANIFEST).is_file():
         raise DataError(f"{out}: holds other files and no corpus; name a new or an empty folder")
     if overwrite:
-        strangers = sorted(
-            file.name for file in out.iterdir() if file.name not in {*Manifest.read(out).files, MANIFEST}
-        )
+        own = {MANIFEST, TOKENIZER, TOKENS, DOCUMENTS, SENTENCES, VALID}
+        strangers = sorted(file.name for file in out.iterdir() if file.name not in own)
         if strangers:
             raise DataError(f"{out}: holds files that are no part of a corpus ({', '.join(strangers)}); move them away")
         return False
-    manifest = Manifest.read(out)
+    try:
+        manifest = Manifest.read(out)
+    except DataError as error:
+        raise DataError(f"{error}, with overwrite to replace what is there") from error
     if manifest.fingerprint == fingerprint:
         return True
     changed = [name for name, value in settings.items() if manifest.settings.get(name) != value]
