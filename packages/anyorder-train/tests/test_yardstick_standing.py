@@ -186,6 +186,30 @@ def test_documents_padding_and_fixed_tokens_are_respected() -> None:
         assert found["left_to_right"].headline.tokens == (5, 2)
 
 
+@pytest.mark.parametrize("parts", [(Permutation, TwoStream), (Subset, InPlace)])
+def test_in_windows_of_two_blocks_the_hidden_tokens_still_see_everything(parts: tuple[type, type]) -> None:
+    order, masks = parts
+    objective = make(order(), masks()).double()
+    ids = torch.randint(9, 21, (1, 16), generator=torch.Generator().manual_seed(4))
+    block = (torch.arange(16) >= 8).long()[None]
+    (place,) = sample_spans(TokenBatch.of(ids, block=block), length=1, count=1, seed=0, purpose="cloze").nonzero()[:, 2]
+    assert 10 <= place < 14
+
+    def score(ids: Tensor) -> float:
+        found = Cloze(targets=1).measure(objective, TokenBatch.of(ids, block=block), piece_bytes=BYTES)
+        return found.headline.nats[0]
+
+    whole = score(ids)
+    assert whole != pytest.approx(
+        Cloze(targets=1).measure(objective, TokenBatch.of(ids), piece_bytes=BYTES, seed=0).headline.nats[0]
+    )
+    for other in range(16):
+        if other != place:
+            changed = ids.clone()
+            changed[0, other] = 9 + (ids[0, other] - 8) % 12
+            assert score(changed) != pytest.approx(whole, abs=1e-9)
+
+
 def test_windows_are_scored_alone(windows: TokenBatch) -> None:
     """The hidden tokens of a window depend on its number, and its score on nothing else."""
     objective = make(Permutation(), TwoStream())

@@ -7,6 +7,7 @@ from .scoring import UnscorableError, evaluating, score_tokens
 from .span_recovery import SpanRecovery, SpanRecoveryStepwise
 from .suite import YARDSTICKS, measure_all
 from .way import Way
+from .windows import held_out_windows
 from .yardstick import Measurement, Score, Standing, Yardstick
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Way",
     "Yardstick",
     "evaluating",
+    "held_out_windows",
     "measure_all",
     "predictable",
     "sample_spans",

@@ -21,8 +21,9 @@ def predictable(windows: TokenBatch) -> Bool[Tensor, "N L"]:
 def sample_spans(windows: TokenBatch, *, length: int, count: int, seed: int, purpose: str) -> Bool[Tensor, "N S L"]:
     """Up to ``count`` spans of ``length`` adjacent tokens of each window, with distinct starts, from its middle half.
 
-    The quarter at either end is never hidden, so that every prediction has context on both sides. A window with fewer
-    places gives fewer spans, the rest being empty.
+    The quarter at either end is never hidden, so that every prediction has context on both sides. Where windows have
+    blocks it is the middle half of the last one, which alone may see all of the window. A window with fewer places
+    gives fewer spans, the rest being empty.
     """
     tokens = windows.length
     free = predictable(windows)
@@ -32,7 +33,10 @@ def sample_spans(windows: TokenBatch, *, length: int, count: int, seed: int, pur
         later[:, : tokens - offset] = free[:, offset:]
         start &= later
     place = torch.arange(tokens)
-    start &= (place >= max(1, tokens // 4)) & (place + length <= tokens - tokens // 4)
+    block = torch.zeros_like(windows.ids) if windows.block is None else windows.block
+    last = (block == block[:, -1:]).sum(dim=1, keepdim=True)  # [N, 1], its tokens
+    margin = last // 4
+    start &= (place >= (tokens - last + margin).clamp(min=1)) & (place + length <= tokens - margin)
     key = Draws(seed, rows=windows.rows, purpose=purpose).rand(tokens).masked_fill(~start, torch.inf)
     first = key.argsort(dim=1, stable=True)[:, :count, None]  # [N, S, 1]
     inside = (place >= first) & (place < first + length)

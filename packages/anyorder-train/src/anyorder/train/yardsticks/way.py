@@ -78,7 +78,7 @@ class Way:
     ) -> Float[Tensor, "B L"]:
         total = torch.zeros(batch.ids.shape, dtype=torch.float64)
         for plan in self.plans(batch, hidden, context):
-            total += score_tokens(objective, batch, plan)
+            total += score_tokens(objective, batch, plan.within_blocks(batch))
         return total
 
 

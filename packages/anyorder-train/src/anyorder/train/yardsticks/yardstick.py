@@ -163,7 +163,8 @@ class Yardstick(Protocol):
 
         Args:
             objective: the model. Its own mask builder hides the tokens; nothing is learnt.
-            windows: independent stretches of held-out text, one a row, on the CPU.
+            windows: independent stretches of held-out text, one a row, on the CPU; with the blocks that models were
+                trained with, so that what context knows of other context is nothing new to them.
             piece_bytes: bytes of text that each piece stands for.
             seed: decides which tokens are hidden.
         """
