@@ -17,7 +17,6 @@ from ..state import MemoryState
 from ..visibility import Visibility
 from .reference import reference_attention
 
-
 _FACTORS: dict[type, tuple[str, ...]] = {DistanceTerm: ("query", "codes"), MatchTerm: ("scores",)}
 """The tensors of a term that carry gradients."""
 
@@ -74,14 +73,17 @@ class AttentionBackendContract:
         )
 
     def cases(self) -> Iterator[AttentionCase]:
-        """Every served combination of length, memory, stream and bias; padding and documents in each."""
+        """Every served combination of length, memory, stream and bias; padding and documents in each.
+
+        Content readers, query readers, and content readers whose attention span is limited.
+        """
         served = 0
         for bias in (False, True):
             if self.make().refuse(self.request(bias=bias)) is not None:
                 continue
             for length in self.lengths:
                 for memory in self.memories:
-                    for stream in ("content", "query"):
+                    for stream in ("content", "query", "narrow"):
                         served += 1
                         yield self._case(length, memory, stream, bias=bias)
         assert served, "the backend refuses every request of this contract"
@@ -101,8 +103,11 @@ class AttentionBackendContract:
 
     def test_nothing_uninitialised_is_read(self) -> None:
         for case in self.cases():
+            clean = self._run(case)
             with _poisoned_empty():
-                self._compare(case)
+                poisoned = self._run(case)
+            for one, other in zip(clean, poisoned, strict=True):
+                assert torch.allclose(one, other, rtol=0, atol=self.tolerance), f"{case.name}: NaN was read"
 
     def test_an_empty_reader_gets_zeros_and_passes_no_gradient(self) -> None:
         met = 0
@@ -148,13 +153,16 @@ class AttentionBackendContract:
             dropout=dropout,
         )
 
-    def _compare(self, case: AttentionCase) -> None:
+    def _run(self, case: AttentionCase) -> list[Tensor]:
+        """The output and the gradient of every leaf."""
         out = self._call(case)
+        gradients = torch.autograd.grad(out, case.leaves, _cotangent(case).to(out), materialize_grads=True)
+        return [out.detach(), *gradients]
+
+    def _compare(self, case: AttentionCase) -> None:
+        out, *gradients = self._run(case)
         assert out.shape == case.query.shape, case.name
         assert out.dtype == case.query.dtype, case.name
-        cotangent = torch.randn(out.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-        gradients = torch.autograd.grad(out, case.leaves, cotangent.to(out), allow_unused=True)
-
         leaves = [leaf.detach().double().cpu().requires_grad_() for leaf in case.leaves]
         truth = reference_attention(
             *leaves[:3],
@@ -162,17 +170,15 @@ class AttentionBackendContract:
             bias=_dense_by_entry(case, leaves[3:]),
             scale=0.3,
         )
-        true_gradients = torch.autograd.grad(truth, leaves, cotangent, allow_unused=True)
-        self._close(case.name, out, truth)
+        true_gradients = torch.autograd.grad(truth, leaves, _cotangent(case), materialize_grads=True)
+        self._close(case.name, out, truth.detach())
         names = ("query", "key", "value", *(f"bias {n}" for n in range(len(leaves) - 3)))
         for name, ours, theirs in zip(names, gradients, true_gradients, strict=True):
-            zero = torch.zeros(())
-            self._close(f"{case.name}, gradient of {name}", zero if ours is None else ours, theirs)
+            self._close(f"{case.name}, gradient of {name}", ours, theirs)
 
-    def _close(self, name: str, ours: Tensor, theirs: Tensor | None) -> None:
-        theirs = torch.zeros((), dtype=torch.float64) if theirs is None else theirs
-        error = float((ours.detach().double().cpu() - theirs.detach()).abs().max())
-        bound = self.tolerance * max(1.0, float(theirs.detach().abs().max()))
+    def _close(self, name: str, ours: Tensor, theirs: Tensor) -> None:
+        error = float((ours.double().cpu() - theirs).abs().max())
+        bound = self.tolerance * max(1.0, float(theirs.abs().max()))
         assert error <= bound, f"{name}: off by {error:.3g}, where {bound:.3g} is allowed"
 
     def _case(self, length: int, memory: int, stream: str, *, bias: bool) -> AttentionCase:
@@ -202,6 +208,8 @@ class AttentionBackendContract:
         readers = content
         if stream == "query":
             readers = replace(content, time=time - 1, birth=time, contiguous=False)
+        elif stream == "narrow":
+            readers = replace(content, back=4, ahead=2)
         keys, readers = keys.to(self.device), readers.to(self.device)
 
         def leaf(*shape: int) -> Tensor:
@@ -230,6 +238,10 @@ class AttentionBackendContract:
         )
 
 
+def _cotangent(case: AttentionCase) -> Tensor:
+    return torch.randn(case.query.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
 def _segments(slots: Slots) -> Tensor:
     assert slots.segment is not None
     return slots.segment
@@ -242,11 +254,12 @@ def _dense_by_entry(case: AttentionCase, tables: list[Tensor]) -> Tensor | None:
     remaining = iter(tables)
     terms: list[ScoreTerm] = []
     for term in case.bias.terms:
-        factors = {name: next(remaining) for name in _FACTORS[type(term)]}
         if isinstance(term, DistanceTerm):
-            terms.append(replace(term.to("cpu"), **factors))
-        elif isinstance(term, MatchTerm):
-            terms.append(replace(term.to("cpu"), **factors))
+            query, codes = next(remaining), next(remaining)
+            terms.append(replace(term.to("cpu"), query=query, codes=codes))
+        else:
+            assert isinstance(term, MatchTerm)
+            terms.append(replace(term.to("cpu"), scores=next(remaining)))
     shape = (*case.query.shape[:3], case.key.shape[2])
     places = torch.meshgrid(*(torch.arange(size) for size in shape), indexing="ij")
     return ScoreBias(tuple(terms)).score_mod()(*places)
