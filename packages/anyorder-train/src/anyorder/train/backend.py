@@ -32,7 +32,7 @@ class AutoBackend:
         prefer: names of backends, the best first; those that are not installed are passed over.
     """
 
-    def __init__(self, *, prefer: Sequence[str] = ("flex", "xformers", "sdpa", "naive")) -> None:
+    def __init__(self, *, prefer: Sequence[str] = ("tiled", "flex", "xformers", "sdpa", "naive")) -> None:
         self.prefer = tuple(prefer)
 
     def choose(self, request: AttentionRequest) -> BackendChoice:
