@@ -38,6 +38,7 @@ from anyorder.core.testing import (
     PositionBiasContract,
     ReferenceMemory,
     ReferenceTwoStream,
+    reference_attention,
 )
 
 
@@ -327,6 +328,22 @@ class Attention:
 )
 def test_wrong_attention_is_caught(fault: str, law: str) -> None:
     assert catches(law, AttentionBackendContract, lambda: Attention(fault), lengths=(1, 7))
+
+
+def test_the_reference_is_attention_over_the_keys_that_are_seen() -> None:
+    """Reader by reader, over the keys it sees and no others."""
+    query, key, value, bias = (torch.randn(2, 3, 4, n, dtype=torch.float64) for n in (5, 5, 5, 4))
+    visible = torch.rand(2, 4, 4) < 0.5
+    visible[0, 1] = False
+    out = reference_attention(query, key, value, visible=visible, bias=bias, scale=0.7)
+    for b in range(2):
+        for h in range(3):
+            for q in range(4):
+                keys = visible[b, q].nonzero().flatten()
+                score = 0.7 * (key[b, h, keys] @ query[b, h, q] + bias[b, h, q, keys])
+                expected = score.softmax(dim=0) @ value[b, h, keys]
+                assert torch.allclose(out[b, h, q], expected, atol=1e-14)
+    assert not out[0, :, 1].any()
 
 
 def test_right_attention_passes() -> None:

@@ -26,19 +26,13 @@ def reference_attention(
     bias: Float[Tensor, "B H Q K"] | None,
     scale: float,
 ) -> Float[Tensor, "B H Q d"]:
-    """Attention by its definition, reader by reader over the keys it sees and no others."""
-    rows = []
-    for b in range(query.shape[0]):
-        readers = []
-        for q in range(query.shape[2]):
-            keys = visible[b, q].nonzero().flatten()
-            score = torch.einsum("hd,hkd->hk", query[b, :, q], key[b, :, keys])
-            if bias is not None:
-                score = score + bias[b, :, q, keys]
-            weights = (scale * score).softmax(dim=-1)  # of no key: [H, 0], and the sum below is zero
-            readers.append(torch.einsum("hk,hkd->hd", weights, value[b, :, keys]))
-        rows.append(torch.stack(readers, dim=1))
-    return torch.stack(rows)
+    """Attention by its definition, every score written out; a reader of no key gets zeros."""
+    score = scale * (torch.einsum("bhqd,bhkd->bhqk", query, key) + (0.0 if bias is None else bias))
+    score = score.masked_fill(~visible[:, None], -torch.inf)
+    peak = score.detach().amax(dim=-1, keepdim=True)  # only against overflow: it cancels
+    weight = (score - peak.masked_fill(peak == -torch.inf, 0.0)).exp()
+    total = weight.sum(dim=-1, keepdim=True)
+    return torch.einsum("bhqk,bhkd->bhqd", weight / total.masked_fill(total == 0, 1.0), value)
 
 
 class ReferenceTwoStream:
