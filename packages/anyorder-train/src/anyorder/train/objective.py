@@ -81,7 +81,7 @@ class Objective(nn.Module):
         num_targets: int | None = None,
         scoring: bool = False,
     ) -> Streams:
-        """Sample an order and build the streams, with one readout for each head.
+        """Sample an order and build the streams, with one readout for each head beside the masks' own.
 
         Args:
             batch: tokens, on the CPU.
@@ -98,7 +98,7 @@ class Objective(nn.Module):
             num_targets = self.order.num_targets(batch.length)
         streams = masks.build(batch, plan, vocab=self.vocab, num_targets=num_targets, generator=generator)
         readouts = {name: head.readout(batch, streams) for name, head in self._heads().items()}
-        return replace(streams, readouts=readouts)
+        return replace(streams, readouts={**streams.readouts, **readouts})
 
     def forward(self, streams: Streams, memory: MemoryState | None = None) -> ObjectiveOutput:
         """Compute every head's loss of one segment, and what memory keeps of it."""
