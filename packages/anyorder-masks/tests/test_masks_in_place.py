@@ -105,9 +105,9 @@ def test_every_token_of_a_block_sees_its_block_and_those_before() -> None:
 @pytest.mark.parametrize(
     ("mask", "random", "match"),
     [
-        (1.2, 0.0, r"masks\.mask: 1\.2 .*between 0 and 1"),
-        (0.8, -0.1, r"masks\.random: -0\.1 .*between 0 and 1"),
-        (0.8, 0.3, r"make 1\.1.*at most 1"),
+        (1.2, 0.0, r"^mask: mask is 1\.2; it must be from 0 to 1"),
+        (0.8, -0.1, r"^random: random is -0\.1; it must be from 0 to 1"),
+        (0.8, 0.3, r"together 1\.1, but at most 1"),
     ],
 )
 def test_impossible_parts_are_refused(mask: float, random: float, match: str) -> None:

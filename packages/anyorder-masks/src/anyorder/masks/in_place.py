@@ -42,13 +42,10 @@ class InPlace:
     def __init__(self, *, mask: float = 0.8, random: float = 0.1) -> None:
         for name, part in (("mask", mask), ("random", random)):
             if not 0.0 <= part <= 1.0:
-                raise RecipeError(
-                    f"{part} is no part of the targets, which lies between 0 and 1", path=f"objective.masks.{name}"
-                )
+                raise RecipeError(f"{name} is {part}; it must be from 0 to 1", path=name)
         if mask + random > 1.0 + 1e-9:
             raise RecipeError(
-                f"mask {mask} and random {random} make {mask + random:g}, but together they are at most 1",
-                path="objective.masks",
+                f"random is {random} and mask {mask}: together {mask + random:g}, but at most 1", path="random"
             )
         self.mask = mask
         self.random = random

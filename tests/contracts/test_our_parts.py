@@ -1,0 +1,127 @@
+"""Our own orders, biases, memories and heads under the contracts that a stranger's are held to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyorder.attention import SegmentBias, TransformerXLBias
+from anyorder.core import LossHead, MaskBuilder, Memory, OrderSampler, PositionBias
+from anyorder.core.testing import LossHeadContract, MemoryContract, OrderSamplerContract, PositionBiasContract
+from anyorder.losses import CrossEntropy, NextSentence
+from anyorder.masks import InPlace, Shift, TwoStream
+from anyorder.memory import NoMemory, SegmentMemory
+from anyorder.orders import LastFraction, LeftToRight, NgramSpans, Permutation, Prefix, Subset
+
+
+class OrderContract(OrderSamplerContract):
+    """With every mask builder of ours that takes the order."""
+
+    def builders(self) -> Sequence[MaskBuilder]:
+        ours = (TwoStream(), Shift(), InPlace(), InPlace(mask=1.0, random=0.0))
+        return (*super().builders(), *(masks for masks in ours if masks.needs <= self.make().traits))
+
+
+class TestLeftToRight(OrderContract):
+    def make(self) -> OrderSampler:
+        return LeftToRight()
+
+
+class TestPrefix(OrderContract):
+    def make(self) -> OrderSampler:
+        return Prefix()
+
+
+class TestPermutation(OrderContract):
+    def make(self) -> OrderSampler:
+        return Permutation()
+
+
+class TestPermutationOfEverything(OrderContract):
+    def make(self) -> OrderSampler:
+        return Permutation(targets=LastFraction(k=1))
+
+
+class TestPermutationWithOrderedContext(OrderContract):
+    def make(self) -> OrderSampler:
+        return Permutation(context="ordered")
+
+
+class TestPermutationOfSpans(OrderContract):
+    def make(self) -> OrderSampler:
+        return Permutation(targets=NgramSpans(k=3))
+
+
+class TestPermutationInBlocks(OrderContract):
+    lengths = (4, 8, 24)
+
+    def make(self) -> OrderSampler:
+        return Permutation(perm_size=4, targets=NgramSpans(k=3, unit="tokens"))
+
+
+class TestSubset(OrderContract):
+    def make(self) -> OrderSampler:
+        return Subset()
+
+
+class TestSubsetOfWords(OrderContract):
+    def make(self) -> OrderSampler:
+        return Subset(unit="words", rate=0.3)
+
+
+class TestSubsetOfSpans(OrderContract):
+    def make(self) -> OrderSampler:
+        return Subset(unit="spans", rate=0.3)
+
+
+class TestTransformerXLBias(PositionBiasContract):
+    def make(self) -> PositionBias:
+        return TransformerXLBias(d_model=self.width, n_head=self.heads, d_head=self.head_dim)
+
+
+class TestSegmentBias(PositionBiasContract):
+    def make(self) -> PositionBias:
+        return SegmentBias(d_model=self.width, n_head=self.heads, d_head=self.head_dim)
+
+
+class TestSegmentMemory(MemoryContract):
+    mem_len = 20
+
+    def make(self) -> Memory:
+        return SegmentMemory(mem_len=20)
+
+
+class TestSegmentMemoryThatReuses(MemoryContract):
+    mem_len = 9
+
+    def make(self) -> Memory:
+        return SegmentMemory(mem_len=9, reuse_len=5)
+
+
+class TestSegmentMemoryOfNothing(MemoryContract):
+    mem_len = 0
+
+    def make(self) -> Memory:
+        return SegmentMemory(mem_len=0)
+
+
+class TestNoMemory(MemoryContract):
+    mem_len = 0
+
+    def make(self) -> Memory:
+        return NoMemory()
+
+
+class HeadContract(LossHeadContract):
+    """Our heads take their logits in float32, whatever the states are."""
+
+    tolerance = 1e-5
+
+
+class TestCrossEntropy(HeadContract):
+    def make(self) -> LossHead:
+        return CrossEntropy(vocab_size=self.vocab.size)
+
+
+class TestNextSentence(HeadContract):
+    def make(self) -> LossHead:
+        return NextSentence(d_model=self.width, cls_id=self.vocab.cls)
