@@ -1,12 +1,17 @@
 """One version, one namespace, entry points that resolve, and a lock that any machine can use."""
 
+import ast
 import importlib
 import re
+import sys
 import tomllib
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = {f"anyorder-{name}" for name in ("attention", "losses", "masks", "memory", "orders")}
@@ -43,6 +48,28 @@ def test_parts_depend_only_on_core(package: Any) -> None:
         assert siblings == {"anyorder-core"}
     if package.dist == "anyorder-core":
         assert siblings == set()
+
+
+def imported(file: Path) -> set[str]:
+    """The top-level modules that a file imports anywhere, itself and the standard library left out."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.add(str(node.module).partition(".")[0])
+    return names - sys.stdlib_module_names - {"anyorder"}
+
+
+def test_what_is_imported_is_declared(package: Any) -> None:
+    """As a dependency, or in an extra; not left to arrive with somebody else's dependencies."""
+    extras = package.project.get("optional-dependencies", {}).values()
+    declared = {Requirement(line).name for line in chain(package.project["dependencies"], *extras)}
+    providers = metadata.packages_distributions()
+    for file in (package.folder / "src").rglob("*.py"):
+        for name in imported(file):
+            found = {canonicalize_name(provider) for provider in providers.get(name, [])}
+            assert found & declared, f"{file.relative_to(ROOT)} imports {name}"
 
 
 def test_namespace_and_files(package: Any) -> None:
