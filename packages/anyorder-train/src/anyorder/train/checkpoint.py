@@ -36,7 +36,7 @@ _MODEL, _OPTIMIZER, _MEMORY, _STATE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A verified checkpoint folder: every file has the size and SHA-256 that its ``state.json`` names."""
+    """A verified checkpoint folder: every file has the size and SHA-256 that its ``state.json`` names, itself included."""
 
     folder: Path
     step: int
@@ -62,6 +62,8 @@ class Checkpoint:
                 f"{path} has format {state.get('format')!r} and this version reads {FORMAT}; "
                 "use the version of anyorder that wrote it"
             )
+        if state.get("sha256") != _digest(state):
+            raise CheckpointError(f"{path} has been altered: its SHA-256 is not the one noted when it was written")
         for name, expected in files.items():
             _verify(folder / name, expected)
         return cls(folder=folder, step=step, state=state)
@@ -137,7 +139,7 @@ def save(
                 "files": files,
                 "memory_contiguous": None if memory is None else memory.contiguous,
             }
-            write_json(new / _STATE, record)
+            write_json(new / _STATE, record | {"sha256": _digest(record)})
     except (OSError, SafetensorError) as error:
         if not disk_full(error):
             raise
@@ -248,6 +250,12 @@ def _read(path: Path) -> dict[str, Tensor]:
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}); use an earlier checkpoint") from None
     return tensors
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    """SHA-256 of a record's content, but for its own ``sha256``."""
+    content = {key: value for key, value in record.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:

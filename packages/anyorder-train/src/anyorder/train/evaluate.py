@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
 from typing import Protocol
 
 import torch
@@ -37,14 +36,13 @@ def evaluate(objective: Objective, data: RowSource, *, batches: int, team: Team 
     same number at any time. Processes share the rows and return the same result.
 
     Args:
-        batches: how many segments of each row, fewer where ``data`` has a length and is shorter.
+        batches: how many segments of each row, fewer where ``data.steps_per_epoch`` says so.
 
     Returns:
         ``loss``, the weighted total over heads, and ``loss/NAME`` of each head that had anything to predict.
     """
     team = Team(rank=0, size=1, device=objective.embedding.device) if team is None else team
-    if isinstance(data, Sized):
-        batches = min(batches, len(data))
+    batches = min(batches, getattr(data, "steps_per_epoch", batches))
     names = list(objective.heads)
     sums = torch.zeros(len(names), 2, dtype=torch.float64, device=team.device)  # [head, (loss, weight)]
     memory: MemoryState | None = None

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from anyorder.core import MemoryState, Slots, Streams, Visibility, map_tensors
+from anyorder.core import DataError, MemoryState, Slots, Streams, Visibility, map_tensors
 
 from .evaluate import RowSource, take_rows
 from .objective import Objective
@@ -49,8 +49,15 @@ def prepare_share(objective: Objective, data: RowSource, *, step: int, seed: int
 
     Args:
         rows: the rows of each slice.
+
+    Raises:
+        DataError: the batch has too few rows, or a token that the vocabulary lacks.
     """
     batch = data.batch(step)
+    if batch.rows < rows[-1].stop:
+        raise DataError(
+            f"the data give {batch.rows} rows a step and row {rows[-1].stop} is wanted: see train.batch_size"
+        )
     slices, weights, tokens, targets = [], [], 0, 0
     for part in rows:
         own = take_rows(batch, part.start, part.stop)

@@ -94,10 +94,10 @@ class MLflowTracker:
             ) from error
         write_json(folder / RUN_FILE, {"run_id": run_id, "tracking_uri": uri, "experiment": self.experiment})
         tracked = MLflowRun(client, run_id, resumed=known)
-        tracked.params(flatten(params))
-        monitor = _start_monitor(run_id, uri, resumed=known) if self.system_metrics else None
-        status = "FAILED"
+        monitor, status = None, "FAILED"
         try:
+            tracked.params(flatten(params))
+            monitor = _start_monitor(run_id, uri, resumed=known) if self.system_metrics else None
             yield tracked
             status = "FINISHED"
         except (KeyboardInterrupt, SystemExit) as stop:

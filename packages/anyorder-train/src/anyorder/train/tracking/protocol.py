@@ -69,7 +69,7 @@ def flatten(values: Any, *, prefix: str = "") -> dict[str, str]:
     elif isinstance(values, list | tuple) and any(isinstance(item, Mapping | list | tuple) for item in values):
         items = list(enumerate(values))
     else:
-        return {prefix: str(values)}
+        return {prefix: str(values)} if prefix else {}
     flat: dict[str, str] = {}
     for key, value in items:
         flat |= flatten(value, prefix=f"{prefix}.{key}" if prefix else str(key))
