@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from anyorder.core import DataError
 
@@ -20,8 +19,7 @@ _LONGEST = 1 << 20  # characters of a passage
 Advance = Callable[[int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """A paragraph, or a part of a very long one; ``first`` where a document begins."""
 
     text: str

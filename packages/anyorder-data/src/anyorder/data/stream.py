@@ -130,9 +130,9 @@ class Stream:
 
     def borders(self, begin: int, end: int) -> Int[Array, " n"]:
         """Sentence borders strictly between two places, ascending."""
-        found = self.documents.borders(*self.locate(begin, end)) - self.begin
+        found: Array = self.documents.borders(*self.locate(begin, end)) - self.begin
         if self.backward:
-            found = self.length - found[::-1]
+            found = np.subtract(self.length, found[::-1])
         return found
 
 

@@ -68,6 +68,7 @@ class CorpusWriter:
         self._tokens = _Hashed(self.folder / TOKENS)
         self._sentences = _Hashed(self.folder / SENTENCES)
         self._position = 0
+        self._room = None if self.max_document_pieces is None else self.max_document_pieces - 1  # <eod>
         self._begin()
 
     def _begin(self) -> None:
@@ -79,22 +80,31 @@ class CorpusWriter:
     def add(self, encoded: Encoded) -> None:
         ids = encoded.ids.astype(self.dtype)
         token_bytes = self.tokenizer.piece_bytes[ids]
-        token, sentence = 0, 0
-        for count, first in zip(encoded.passage_sentences.tolist(), encoded.first.tolist(), strict=True):
-            if first:
+        sentence = np.concatenate([[0], np.cumsum(encoded.passage_sentences)])  # first of each passage, and the end
+        token = np.concatenate([[0], np.cumsum(encoded.sentence_lengths)])[sentence]
+        begins = [*np.flatnonzero(encoded.first).tolist(), len(encoded.first)]
+        if begins[0]:
+            begins.insert(0, 0)  # the chunk goes on with the last one's document
+        for start, stop in pairwise(begins):
+            if encoded.first[start]:
                 self._finish()
-            lengths = encoded.sentence_lengths[sentence : sentence + count]
-            size = int(lengths.sum())
-            self._passage(ids[token : token + size], lengths, token_bytes[token : token + size])
-            token += size
-            sentence += count
+            while start < stop:
+                # All passages that fit are written as one; one that does not fit goes on its own.
+                fits = stop
+                if self._room is not None:
+                    limit = token[start] + self._room - self._length
+                    fits = min(stop, int(np.searchsorted(token, limit, side="right")) - 1)
+                end = max(fits, start + 1)
+                tokens, lengths = slice(token[start], token[end]), slice(sentence[start], sentence[end])
+                self._passage(ids[tokens], encoded.sentence_lengths[lengths], token_bytes[tokens])
+                start = end
         self.characters += encoded.characters
         self.unknown += encoded.unknown
 
     def _passage(self, ids: Int[Array, " n"], lengths: Int[Array, " s"], token_bytes: Int[Array, " n"]) -> None:
         if not len(ids):
             return
-        room = None if self.max_document_pieces is None else self.max_document_pieces - 1  # <eod>
+        room = self._room
         if room is None or self._length + len(ids) <= room:
             self._append(ids, lengths, token_bytes)
             return
