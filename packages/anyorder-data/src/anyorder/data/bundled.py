@@ -18,6 +18,7 @@ from .tokenizer import Tokenizer
 _NAME = "gutenberg_prose.txt.gz"
 _DOCUMENT_PIECES = 4096  # of a book; some 350 parts, so that the held-out ones come from most of the books
 _VALID_FRACTION = 0.03
+_TRAINING_CHARACTERS = 3_000_000  # half of the text, sampled: half the seconds, and a tokenizer as good
 
 
 def cache_folder() -> Path:
@@ -49,7 +50,9 @@ def bundled_corpus(
     folder = cache_folder() if cache is None else Path(cache)
     folder.mkdir(parents=True, exist_ok=True)
     key = f"{vocab_size}" if tokenizer is None else tokenizer.sha256[:12]
-    recipe = hashlib.sha256(repr((VERSION, _DOCUMENT_PIECES, _VALID_FRACTION)).encode()).hexdigest()[:6]
+    recipe = hashlib.sha256(
+        repr((VERSION, _DOCUMENT_PIECES, _VALID_FRACTION, _TRAINING_CHARACTERS)).encode()
+    ).hexdigest()[:6]
     target = folder / f"prose-{key}-{recipe}"
     with lock(folder / f".{target.name}.lock"), as_file(files(__package__) / "assets" / _NAME) as source:
         if not _healthy(target):
@@ -60,6 +63,7 @@ def bundled_corpus(
                 vocab_size=vocab_size,
                 max_document_pieces=_DOCUMENT_PIECES,
                 valid_fraction=_VALID_FRACTION,
+                training_characters=_TRAINING_CHARACTERS,
                 overwrite=True,
                 progress=progress,
             )

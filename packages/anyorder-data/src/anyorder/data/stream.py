@@ -130,10 +130,8 @@ class Stream:
 
     def borders(self, begin: int, end: int) -> Int[Array, " n"]:
         """Sentence borders strictly between two places, ascending."""
-        found: Array = self.documents.borders(*self.locate(begin, end)) - self.begin
-        if self.backward:
-            found = np.subtract(self.length, found[::-1])
-        return found
+        found = np.subtract(self.documents.borders(*self.locate(begin, end)), self.begin)
+        return np.subtract(self.length, found[::-1]) if self.backward else np.asarray(found)
 
 
 def ranges(begins: Int[Array, " R"], lengths: Int[Array, " R"]) -> Int[Array, " n"]:
