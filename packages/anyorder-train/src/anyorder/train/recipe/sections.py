@@ -15,6 +15,7 @@ from ..rows import open_rows
 from ..schedule import Schedule
 from ..tracking import MLflowTracker, NoTracking
 from ..trainer import Trainer
+from ..xlnet_adam import XLNetAdam
 from .call import Call, Factory, check, check_part, unknown_key, wrong_type
 from .signature import coerce
 from .source import Node
@@ -201,7 +202,7 @@ SECTIONS: dict[str, Section] = {
     "objective": ObjectiveParts(),
     "memory": Part(name="memory", default="none"),
     "attention": Part(name="attention", default="auto", choices={"auto": AutoBackend}),
-    "optimizer": Part(name="optimizer", default="adamw", choices={"adamw": AdamW}),
+    "optimizer": Part(name="optimizer", default="adamw", choices={"adamw": AdamW, "xlnet_adam": XLNetAdam}),
     "schedule": Settings(name="schedule", target=Schedule),
     "train": Settings(name="train", target=Trainer),
     "tracking": Part(name="tracking", default="mlflow", choices={"mlflow": MLflowTracker, "none": NoTracking}),
