@@ -18,7 +18,7 @@ from .tokenizer import Tokenizer
 _NAME = "gutenberg_prose.txt.gz"
 _DOCUMENT_PIECES = 4096  # of a book; some 350 parts, so that the held-out ones come from most of the books
 _VALID_FRACTION = 0.03
-_TRAINING_CHARACTERS = 3_000_000  # half of the text, sampled: half the seconds, and a tokenizer as good
+_TRAINING_CHARACTERS = 3_000_000  # half of the text, sampled: half the seconds for 0.8 % more tokens
 
 
 def cache_folder() -> Path:

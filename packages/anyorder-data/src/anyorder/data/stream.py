@@ -130,8 +130,8 @@ class Stream:
 
     def borders(self, begin: int, end: int) -> Int[Array, " n"]:
         """Sentence borders strictly between two places, ascending."""
-        found = np.subtract(self.documents.borders(*self.locate(begin, end)), self.begin)
-        return np.subtract(self.length, found[::-1]) if self.backward else np.asarray(found)
+        found = self.documents.borders(*self.locate(begin, end)) - self.begin
+        return np.asarray(self.length - found[::-1] if self.backward else found)
 
 
 def ranges(begins: Int[Array, " R"], lengths: Int[Array, " R"]) -> Int[Array, " n"]:
