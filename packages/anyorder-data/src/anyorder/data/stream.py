@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray as Array
+from numpy.typing import NDArray
 
 from anyorder.core import Draws
 
@@ -76,9 +77,9 @@ class Concatenation:
         at = int(np.searchsorted(ends, place + shift, side="right")) - 1
         return max(begin, int(ends[at]) - shift) if at >= 0 else begin
 
-    def borders(self, begin: int, end: int) -> Int[Array, " n"]:
+    def borders(self, begin: int, end: int) -> NDArray[np.int64]:
         """All sentence ends strictly between two places, ascending."""
-        found = []
+        found: list[NDArray[np.int64]] = []
         first = int(np.searchsorted(self.offsets, begin, side="right")) - 1
         last = int(np.searchsorted(self.offsets, end, side="left")) - 1
         ends = self.split.sentence_ends
@@ -128,10 +129,10 @@ class Stream:
             return self._flip(min(natural, self.length))
         return max(self.documents.border_before(self.begin + place) - self.begin, 0)
 
-    def borders(self, begin: int, end: int) -> Int[Array, " n"]:
+    def borders(self, begin: int, end: int) -> NDArray[np.int64]:
         """Sentence borders strictly between two places, ascending."""
         found = self.documents.borders(*self.locate(begin, end)) - self.begin
-        return np.asarray(self.length - found[::-1] if self.backward else found)
+        return self.length - found[::-1] if self.backward else found
 
 
 def ranges(begins: Int[Array, " R"], lengths: Int[Array, " R"]) -> Int[Array, " n"]:
