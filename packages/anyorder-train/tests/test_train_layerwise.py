@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -10,8 +12,11 @@ from anyorder.attention import Naive, SegmentBias, TransformerXLBias
 from anyorder.core import RecipeError
 from anyorder.losses import SequenceClassification, SequenceSummary
 from anyorder.models import TransformerXL
+from anyorder.train.checkpoint import Checkpoint, save
 from anyorder.train.layerwise import LayerwiseAdamW, layer_factors
 from anyorder.train.optimizer import AdamW
+from anyorder.train.recipe import SECTIONS
+from anyorder.train.recipe.source import parse_yaml
 from anyorder.train.schedule import Schedule
 from anyorder.train.xlnet_adam import XLNetAdam
 from anyorder.train.xlnet_schedule import XLNetSchedule
@@ -140,3 +145,38 @@ def test_the_official_schedule_is_ours_one_step_later() -> None:
 def test_settings_out_of_range_are_refused(make: object, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         make()  # type: ignore[operator]
+
+
+def test_the_official_optimiser_goes_on_from_a_checkpoint_bit_for_bit(tmp_path: Path) -> None:
+    def steps(module: nn.Module, optimizer: torch.optim.Optimizer, seeds: range) -> None:
+        for seed in seeds:
+            generator = torch.Generator().manual_seed(seed)
+            for parameter in module.parameters():
+                parameter.grad = torch.randn(parameter.shape, generator=generator)
+            optimizer.step()
+
+    for weight_decay in (0.0, 0.1):
+        settings = XLNetAdam(lr=0.01, weight_decay=weight_decay)
+        whole, parts = model(), model()
+        optimizer = settings.build(whole)
+        steps(whole, optimizer, range(6))
+
+        optimizer = settings.build(parts)
+        steps(parts, optimizer, range(3))
+        folder = save(
+            tmp_path / str(weight_decay), step=3, model=parts, optimizer=optimizer, memory=None, state={}, keep=1
+        )
+        resumed = model()
+        optimizer = settings.build(resumed)
+        Checkpoint.open(folder).restore(resumed, optimizer)
+        steps(resumed, optimizer, range(3, 6))
+        for one, other in zip(whole.parameters(), resumed.parameters(), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_a_recipe_chooses_the_official_optimiser() -> None:
+    section = SECTIONS["optimizer"]
+    node = parse_yaml("{type: xlnet_adam, lr: 0.001, weight_decay: 0.0}", name="test", folder=Path())
+    optimizer = section.read(node, node).build()
+    assert isinstance(optimizer, XLNetAdam)
+    assert optimizer.build(model()).defaults["corrected"]
