@@ -131,11 +131,13 @@ class Stream:
 
     def borders(self, begin: int, end: int) -> NDArray[np.int64]:
         """Sentence borders strictly between two places, ascending."""
-        found = self.documents.borders(*self.locate(begin, end)) - self.begin
-        return self.length - found[::-1] if self.backward else found
+        found = self.documents.borders(*self.locate(begin, end))
+        if self.backward:
+            return (self.begin + self.length) - found[::-1]
+        return found - self.begin
 
 
-def ranges(begins: Int[Array, " R"], lengths: Int[Array, " R"]) -> Int[Array, " n"]:
+def ranges(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """``begin .. begin + length - 1`` for every pair, one after another."""
     ends = np.cumsum(lengths)
     return np.arange(int(ends[-1])) + np.repeat(begins - (ends - lengths), lengths)
