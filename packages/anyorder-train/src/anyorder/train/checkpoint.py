@@ -36,7 +36,7 @@ _MODEL, _OPTIMIZER, _MEMORY, _STATE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A verified checkpoint folder: every file has the size and SHA-256 that its ``state.json`` names, itself included."""
+    """A verified checkpoint folder: every file, ``state.json`` too, has the SHA-256 that ``state.json`` names."""
 
     folder: Path
     step: int
@@ -241,7 +241,7 @@ def _memory_tensors(memory: MemoryState) -> dict[str, Tensor]:
 
 def _write(path: Path, tensors: Mapping[str, Tensor]) -> None:
     # safetensors refuses tensors that share storage (tied weights, expanded positions): each gets its own
-    save_file({name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}, path)
+    save_file({name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}, path)
 
 
 def _read(path: Path) -> dict[str, Tensor]:

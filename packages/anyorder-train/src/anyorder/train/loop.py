@@ -154,7 +154,7 @@ class Loop:
                 memory = memory.drop(part.fresh.to(team.device))
             streams = part.streams.to(team.device, non_blocking=True)
             if shown:
-                blind += blind_predictions(streams, memory)
+                blind += blind_predictions(streams, memory, heads=objective.heads)
             with self._gradients_stay_here(index + 1 < len(share.slices)):
                 with self.autocast():
                     output = self.model(streams, memory)

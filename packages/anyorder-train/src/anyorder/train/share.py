@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -71,12 +71,12 @@ def prepare_share(objective: Objective, data: RowSource, *, step: int, seed: int
     return Share(slices=tuple(slices), weights=torch.stack(weights).sum(0), tokens=tokens, targets=targets)
 
 
-def blind_predictions(streams: Streams, memory: MemoryState | None) -> int:
-    """How many predictions are made by a reader that sees nothing, not even itself: only the bias can answer."""
+def blind_predictions(streams: Streams, memory: MemoryState | None, *, heads: Iterable[str]) -> int:
+    """How many of the heads' predictions are made by a reader that sees nothing: only biases can answer there."""
     count = 0
     content = streams.content
     keys = content if memory is None else memory.before(content)
-    for readout in streams.readouts.values():
+    for readout in (streams.readouts[name] for name in heads):
         readers: Slots | None = streams.query if readout.stream == "query" else content
         assert readers is not None
         sees = Visibility.of(readers, keys).dense().any(dim=-1).gather(1, readout.index)
