@@ -140,4 +140,6 @@ class Stream:
 def ranges(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """``begin .. begin + length - 1`` for every pair, one after another."""
     ends = np.cumsum(lengths)
-    return np.arange(int(ends[-1])) + np.repeat(begins - (ends - lengths), lengths)
+    places: NDArray[np.int64] = np.arange(int(ends[-1]))
+    places += np.repeat(begins - (ends - lengths), lengths)
+    return places
