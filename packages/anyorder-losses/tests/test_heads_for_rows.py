@@ -93,7 +93,8 @@ def test_rows_without_weight_add_nothing() -> None:
     classes, labels = SequenceClassification(d_model=WIDTH, classes=3, init_std=1.0), torch.tensor([0, 1, 2, 0])
     whole = classes(summary, labels=labels)
     some = classes(summary, labels=labels, weight=torch.tensor([1.0, 0.0, 2.0, 0.0]))
-    each = [-float(torch.log(row.exp()[y] / row.exp().sum())) for row, y in zip(whole.logits.detach(), labels, strict=True)]
+    scores = whole.logits.detach().exp()
+    each = [-float(torch.log(row[y] / row.sum())) for row, y in zip(scores, labels, strict=True)]
     assert float(whole.loss.loss_sum) == pytest.approx(sum(each), rel=1e-5)
     assert float(whole.loss.weight_sum) == 4
     assert float(whole.loss.metrics["accuracy"]) == sum(whole.logits.argmax(1) == labels)
