@@ -30,7 +30,7 @@ def read_table(data: bytes, *, name: str) -> dict[bytes, bytes]:
         raise CheckpointError(f"{name} is no index of a checkpoint: it has {len(data)} bytes, and its end alone has 48")
     (magic,) = struct.unpack("<Q", data[-8:])
     if magic != _MAGIC:
-        raise CheckpointError(f"{name} is no index of a checkpoint, or was cut short: its last 8 bytes are not the mark")
+        raise CheckpointError(f"{name} is no index of a checkpoint, or was cut short: it does not end in the mark")
     try:
         footer = data[-_FOOTER:]
         _, at = _handle(footer, 0)  # of meta data, which checkpoints have none of
