@@ -18,10 +18,10 @@ from anyorder.train.assemble import assemble, open_text
 from anyorder.train.checkpoint import save
 from anyorder.train.finetune import (
     Classifier,
+    Start,
     encoder_streams,
     finetune,
     load_finetuning,
-    load_pretrained,
     read_examples,
 )
 from anyorder.train.finetune.tuner import Labelled, shuffled
@@ -47,6 +47,7 @@ WORDS = [
     "old",
     "new",
 ]
+CPU = torch.device("cpu")
 LABELS = {"good": "praise", "bad": "blame"}
 
 
@@ -119,8 +120,7 @@ def test_a_simple_task_is_learnt_and_the_results_can_be_had_again(home: Path, tm
     records = [json.loads(line) for line in (tmp_path / "one/metrics.jsonl").read_text().splitlines()]
     assert [r["dev/accuracy"] for r in records if "dev/accuracy" in r][-1] == first.accuracy
     assert len(lines) == len(records) == 4 + 3
-    about = json.loads((tmp_path / "one/model/model.json").read_text())
-    assert about["labels"] == ["blame", "praise"]
+    assert json.loads((tmp_path / "one/labels.json").read_text()) == ["blame", "praise"]
 
     again = load_finetuning(tmp_path / "one/recipe.yaml")
     assert again.tree == recipe.tree
@@ -129,8 +129,11 @@ def test_a_simple_task_is_learnt_and_the_results_can_be_had_again(home: Path, tm
     ours, theirs = (load_file(tmp_path / name / "model/model.safetensors") for name in ("one", "two"))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours | theirs)
 
-    start = load_pretrained(home / "run", dropout=0.0)
-    model = Classifier(start.backbone, cls_id=start.tokenizer.vocab.cls, classes=2, n_head=2)
+    start = Start.load(tmp_path / "one/model")  # which can be gone on from, or exported
+    assert start.source == "the run 'plm' after 1 steps, fine-tuned on train.jsonl"
+    assert start.architecture == Start.load(home / "run").architecture
+    assert all(torch.equal(value, ours[f"backbone.{name}"]) for name, value in start.weights.items())
+    model = Classifier(start.backbone(dropout=0.0, device=CPU), cls_id=start.tokenizer.vocab.cls, classes=2, n_head=2)
     model.load_state_dict(ours)
     rows = [encode_pair(start.tokenizer, f"the cat was very {word}", length=24) for word in LABELS]
     assert model.eval()(collate(rows)).logits.argmax(1).tolist() == [1, 0]
@@ -138,12 +141,9 @@ def test_a_simple_task_is_learnt_and_the_results_can_be_had_again(home: Path, tm
 
 @pytest.mark.parametrize("pooling", ["token", "mean", "attention"])
 def test_scores_do_not_depend_on_padding(home: Path, pooling: str) -> None:
-    start = load_pretrained(home / "run", dropout=0.0)
-    model = (
-        Classifier(start.backbone, cls_id=start.tokenizer.vocab.cls, classes=3, n_head=2, pooling=pooling)
-        .double()
-        .eval()
-    )
+    start = Start.load(home / "run")
+    backbone, cls_id = start.backbone(dropout=0.0, device=CPU), start.tokenizer.vocab.cls
+    model = Classifier(backbone, cls_id=cls_id, classes=3, n_head=2, pooling=pooling).double().eval()
     texts = ["the cat sat", "a very old dog ran under the new house"]
     together = model(collate([encode_pair(start.tokenizer, text, "it was good", length=40) for text in texts])).logits
     for row, text in enumerate(texts):
@@ -153,7 +153,7 @@ def test_scores_do_not_depend_on_padding(home: Path, pooling: str) -> None:
 
 
 def test_every_token_sees_every_other_and_no_padding(home: Path) -> None:
-    tokenizer = load_pretrained(home / "run", dropout=0.0).tokenizer
+    tokenizer = Start.load(home / "run").tokenizer
     batch = collate([encode_pair(tokenizer, text, length=20) for text in ("the cat", "the cat sat on it")])
     content = encoder_streams(batch).content
     seen = Visibility.of(content, content).dense()
@@ -162,13 +162,13 @@ def test_every_token_sees_every_other_and_no_padding(home: Path) -> None:
 
 
 def test_dropout_of_the_backbone_is_the_fine_tuning_recipe_s(home: Path) -> None:
-    backbone = load_pretrained(home / "run", dropout=0.25).backbone
+    backbone = Start.load(home / "run").backbone(dropout=0.25, device=CPU)
     assert {m.p for m in backbone.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
     assert {layer.attention.dropout for layer in backbone.layers} == {0.25}
 
 
 def test_batches_hold_every_example_once(home: Path) -> None:
-    tokenizer = load_pretrained(home / "run", dropout=0.0).tokenizer
+    tokenizer = Start.load(home / "run").tokenizer
     rows = [encode_pair(tokenizer, "cat " * (1 + i % 7), length=30) for i in range(45)]
     data = Labelled(rows=rows, labels=[0] * 45)
     first, second = (list(shuffled(data, 4, generator=torch.Generator().manual_seed(seed))) for seed in (1, 2))
@@ -219,7 +219,7 @@ def test_what_a_user_can_mend_is_said_before_training(home: Path, tmp_path: Path
         tune("sede=3")
     with pytest.raises(RecipeError, match=r"train\.epochs"):
         tune("train.epochs=0")
-    with pytest.raises(CheckpointError, match="not a run's folder"):
+    with pytest.raises(CheckpointError, match="neither a run's folder"):
         tune(pretrained=home)
     other = write(tmp_path / "other.jsonl", [{"text": "cat", "label": "neither"}])
     with pytest.raises(DataError, match="the label 'neither' is not one of the training file's"):

@@ -1,4 +1,4 @@
-"""Fine-tune a pretrained run for classification.
+"""Fine-tune a pretrained run or an imported model for classification.
 
 The recipe names labelled texts (.jsonl, .csv or .tsv), the head and the optimiser; see recipes/finetune. Accuracy on
 the dev file is printed after each epoch. Weights, classes and log go to the folder of --out.
@@ -16,7 +16,12 @@ from .recipe_options import add_recipe
 def configure(parser: argparse.ArgumentParser) -> None:
     add_recipe(parser)
     parser.add_argument(
-        "--from", dest="pretrained", metavar="RUN", type=Path, required=True, help="folder of the run to start from"
+        "--from",
+        dest="pretrained",
+        metavar="RUN",
+        type=Path,
+        required=True,
+        help="folder of a run or of an imported model",
     )
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="a new folder; RUN-finetuned by default")
 

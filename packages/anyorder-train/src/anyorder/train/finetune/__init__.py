@@ -1,9 +1,10 @@
 """Fine-tuning of a pretrained backbone for classification."""
 
-from .classifier import Classifier, Pretrained, encoder_streams, load_pretrained
+from .classifier import Classifier, encoder_streams
 from .examples import Example, read_examples
 from .recipe import FineTuning, load_finetuning
 from .run import FineTuned, finetune
+from .start import Start
 from .tuner import Labelled, Tuner
 
 __all__ = [
@@ -12,11 +13,10 @@ __all__ = [
     "FineTuned",
     "FineTuning",
     "Labelled",
-    "Pretrained",
+    "Start",
     "Tuner",
     "encoder_streams",
     "finetune",
     "load_finetuning",
-    "load_pretrained",
     "read_examples",
 ]

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 
 from anyorder.core import CheckpointError, DataError
 from anyorder.data import Tokenizer
 from anyorder.data.features import encode_pair
+from anyorder.models import Pretrained
 
-from ..atomic import new_folder, sole_owner, write_text
+from ..atomic import sole_owner, write_json, write_text
 from ..distributed import Team
 from ..metrics_log import MetricsLog
-from .classifier import Classifier, load_pretrained
+from .classifier import Classifier
 from .examples import Example, read_examples
 from .recipe import FineTuning, Task
+from .start import Start
 from .tuner import Labelled
 
 __all__ = ["FineTuned", "finetune"]
@@ -38,16 +38,16 @@ class FineTuned:
 def finetune(
     recipe: FineTuning, *, pretrained: Path, folder: Path, note: Callable[[str], None] = lambda _: None
 ) -> FineTuned:
-    """Fine-tune a pretrained run, and leave ``recipe.yaml``, ``metrics.jsonl`` and ``model/`` in ``folder``.
+    """Fine-tune, and leave ``recipe.yaml``, ``metrics.jsonl``, ``labels.json`` and ``model/`` in ``folder``.
 
     Args:
         recipe: the task and how to train on it.
-        pretrained: folder of the run to start from.
+        pretrained: folder of the run, or of the imported model, to start from.
         folder: new, or empty.
         note: told a line now and then.
 
     Raises:
-        CheckpointError: ``pretrained`` is no run, or ``folder`` holds something already.
+        CheckpointError: ``pretrained`` is neither, or ``folder`` holds something already.
         DataError: the examples cannot be read.
     """
     if folder.exists() and any(folder.iterdir()):
@@ -60,13 +60,13 @@ def finetune(
         raise DataError(f"{task.train}: all examples have the label {names[0]!r}; there is nothing to tell apart")
 
     device = Team.join(tuner.device).device
-    start = load_pretrained(pretrained, dropout=tuner.dropout, device=device)
+    start = Start.load(pretrained)
     torch.manual_seed(recipe.seed)
     model = Classifier(
-        start.backbone,
+        start.backbone(dropout=tuner.dropout, device=device),
         cls_id=start.tokenizer.vocab.cls,
         classes=len(names),
-        n_head=start.n_head,
+        n_head=start.architecture.n_head,
         pooling=recipe.head.pooling,
         project=recipe.head.project,
         dropout=recipe.head.dropout,
@@ -95,7 +95,7 @@ def finetune(
             log.sync()
         finally:
             log.close()
-        save_model(folder / "model", model, names=names, tokenizer=start.tokenizer, pretrained=pretrained)
+        save_model(folder / "model", model, names=names, start=start, task=task)
     return FineTuned(accuracy=accuracy, train=len(data), dev=len(held_out), steps=tuner.steps(len(data)))
 
 
@@ -111,14 +111,13 @@ def encode(
     return Labelled(rows=rows, labels=[numbers[example.label] for example in examples])
 
 
-def save_model(
-    folder: Path, model: Classifier, *, names: Sequence[str], tokenizer: Tokenizer, pretrained: Path
-) -> None:
-    """Write weights, the names of the classes and the tokenizer."""
-    with new_folder(folder) as new:
-        # safetensors refuses tensors that share storage (tied biases): each gets its own
-        weights = {name: value.detach().cpu().clone().contiguous() for name, value in model.state_dict().items()}
-        save_file(weights, new / "model.safetensors")
-        (new / "tokenizer.model").write_bytes(tokenizer.model)
-        about = {"labels": list(names), "pretrained": str(pretrained), "tokenizer": tokenizer.settings}
-        (new / "model.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+def save_model(folder: Path, model: Classifier, *, names: Sequence[str], start: Start, task: Task) -> None:
+    """Write the weights as a model folder, and the names of the classes beside it."""
+    Pretrained(
+        architecture=start.architecture,
+        state=model.state_dict(),
+        tokenizer=start.tokenizer.model,
+        tokenizer_settings=start.tokenizer.settings,
+        source=f"{start.source}, fine-tuned on {task.train.name}",
+    ).save(folder)
+    write_json(folder.parent / "labels.json", list(names))
