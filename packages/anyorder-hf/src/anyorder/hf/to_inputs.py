@@ -92,4 +92,4 @@ def _places(position: Int[Tensor, "B P"], used: Bool[Tensor, "B P"], length: int
 def _scatter(index: Int[Tensor, "B P"], labels: Int[Tensor, "B P"], length: int) -> Int[Tensor, "B L"]:
     placed = torch.full((index.shape[0], length + 1), -100, dtype=labels.dtype, device=labels.device)
     placed.scatter_(1, torch.where(labels == -100, length, index), labels)
-    return placed[:, :length]
+    return placed[:, :length].contiguous()
