@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,17 @@ from transformers import (
 )
 
 from anyorder.attention import Naive, Sdpa
-from anyorder.core import QUERY_ID, Draws, IncompatiblePartsError, Plan, Slots, Streams, TokenBatch, Vocab
+from anyorder.core import (
+    QUERY_ID,
+    CheckpointError,
+    Draws,
+    IncompatiblePartsError,
+    Plan,
+    Slots,
+    Streams,
+    TokenBatch,
+    Vocab,
+)
 from anyorder.hf import (
     export_hf,
     from_transformers_inputs,
@@ -276,14 +287,12 @@ def test_round_trip_keeps_every_bit(shards: bool, tmp_path: Path) -> None:
 
 
 def test_a_damaged_or_pickled_folder_is_refused(tmp_path: Path) -> None:
-    from anyorder.core import CheckpointError
-
     model = random_weights(XLNetLMHeadModel(XLNetConfig(**SMALL)))
     folder = saved(model, tmp_path / "theirs", max_shard_size="50KB")
     shard = sorted(folder.glob("model-*.safetensors"))[1]
     content = shard.read_bytes()
     shard.unlink()
-    with pytest.raises(CheckpointError, match="is missing, and .* needs it"):
+    with pytest.raises(CheckpointError, match=r"is missing, and .* needs it"):
         import_hf(folder)
     shard.write_bytes(content[:-10])
     with pytest.raises(CheckpointError, match="cannot be read"):
@@ -345,7 +354,7 @@ def test_auto_model_for_sequence_classification(classes: int, tmp_path: Path) ->
         expected = theirs(**inputs).logits
         if classes == 1:
             weights = ours.part("heads.regression.value.")
-            mine = torch.nn.functional.linear(summarise(ours, inputs), **{k: v for k, v in weights.items()})
+            mine = torch.nn.functional.linear(summarise(ours, inputs), **weights)
         else:
             head = SequenceClassification(d_model=32, classes=classes)
             head.load_state_dict(ours.part("heads.classification."))
@@ -394,8 +403,6 @@ def test_question_answering(tmp_path: Path) -> None:
 
 
 def test_a_model_without_segment_term_exports_with_one_of_zeros(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     full = import_hf(saved(random_weights(XLNetLMHeadModel(XLNetConfig(**SMALL))), tmp_path / "theirs"))
     kept = {name: tensor for name, tensor in full.state.items() if "biases.1." not in name}
     plain = replace(full, architecture=replace(full.architecture, biases=("transformer_xl",)), state=kept)
