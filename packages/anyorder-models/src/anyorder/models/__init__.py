@@ -5,10 +5,11 @@ from .attention import RelativeAttention
 from .distances import Distances
 from .layer import FeedForward, TwoStreamLayer
 from .presets import PRESETS, preset
-from .pretrained import BACKBONE, LM_BIAS, Pretrained
+from .pretrained import ABOUT, BACKBONE, LM_BIAS, Pretrained
 from .transformer_xl import BiasFactory, TransformerXL
 
 __all__ = [
+    "ABOUT",
     "BACKBONE",
     "BIASES",
     "LM_BIAS",

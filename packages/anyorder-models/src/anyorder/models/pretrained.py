@@ -88,6 +88,12 @@ class Pretrained:
             }
             (new / ABOUT).write_text(json.dumps(about, indent=2) + "\n")
 
+    @staticmethod
+    def architecture_in(folder: Path) -> Architecture:
+        """The architecture alone, without reading weights. Raises ``CheckpointError`` where there is none."""
+        about = _about(folder)
+        return Architecture.from_json(about["architecture"], source=str(folder / ABOUT))
+
     @classmethod
     def load(cls, folder: Path) -> Pretrained:
         """Read a folder and verify every file.
@@ -95,9 +101,7 @@ class Pretrained:
         Raises:
             CheckpointError: not a model folder, or a file is missing, altered or of a later format.
         """
-        about = read_json(folder / ABOUT)
-        if about.get("format") != FORMAT:
-            raise CheckpointError(f"{folder / ABOUT} has format {about.get('format')!r}; this version reads {FORMAT}")
+        about = _about(folder)
         for name, expected in about["files"].items():
             file = folder / name
             if not file.is_file():
@@ -112,9 +116,9 @@ class Pretrained:
             tokenizer=(folder / TOKENIZER).read_bytes(),
             tokenizer_settings=settings,
             source=about["source"],
-            config=about["transformers"],
+            config=about.get("transformers", {}),
             optimizer=read_safetensors(folder / OPTIMIZER) if OPTIMIZER in about["files"] else {},
-            notes=tuple(about["notes"]),
+            notes=tuple(about.get("notes", ())),
         )
 
 
@@ -143,6 +147,15 @@ def require_whole(architecture: Architecture, state: Mapping[str, Tensor], *, so
                 raise CheckpointError(
                     f"{source}: {leaf} differs between layers, which a model with tied biases cannot have"
                 )
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    about = read_json(folder / ABOUT)
+    if about.get("format") != FORMAT:
+        raise CheckpointError(f"{folder / ABOUT} has format {about.get('format')!r}; this version reads {FORMAT}")
+    if lacking := sorted({"architecture", "tokenizer", "source", "files"} - set(about)):
+        raise CheckpointError(f"{folder / ABOUT} is damaged: it has no {lacking[0]!r}")
+    return about
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+
 from anyorder.core import CheckpointError
 
 from .assemble import assemble, open_text
 from .atomic import write_text
-from .checkpoint import latest, load_model
+from .checkpoint import checkpoints, latest, load_model
 from .distributed import Team
+from .initial import load_initial
 from .loop import CHECKPOINTS, FitResult
 from .objective import Objective
 from .progress import RunProgress
@@ -69,7 +71,11 @@ def run(
         vocab=data.vocab,
         device=team.device,
         dtype=torch.bfloat16 if trainer.precision == "bf16" else torch.float32,
-    ).to(team.device)
+    )
+    start = recipe.sections["model"].init_from
+    if start is not None and not (resume and checkpoints(folder / CHECKPOINTS)):
+        load_initial(objective, start, tokenizer=data.corpus.tokenizer)
+    objective = objective.to(team.device)
 
     if team.first:
         keep_recipe(recipe, folder)

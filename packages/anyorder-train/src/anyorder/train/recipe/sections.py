@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from anyorder.core import RecipeError
-from anyorder.models import PRESETS, TransformerXL, preset
 
 from ..backend import AutoBackend
 from ..optimizer import AdamW
@@ -16,7 +15,8 @@ from ..schedule import Schedule
 from ..tracking import MLflowTracker, NoTracking
 from ..trainer import Trainer
 from ..xlnet_adam import XLNetAdam
-from .call import Call, Factory, check, check_part, unknown_key, wrong_type
+from .call import Call, check, check_part, unknown_key, wrong_type
+from .model import Model
 from .signature import coerce
 from .source import Node
 
@@ -69,45 +69,6 @@ class Part:
         return check_part(
             node, self.name, self.name, choices=self.choices, reserved=self.reserved, context=CONTEXT
         )
-
-    def resolve(self, value: Call) -> dict[str, Any]:
-        return value.resolved()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Model:
-    """The backbone: ``preset`` fills in what the recipe leaves out, ``biases`` are names of position biases."""
-
-    name: str = "model"
-
-    def read(self, node: Node | None, root: Node) -> Call:
-        node = _mapping(node, root, self.name)
-        entries = dict(node.value)
-        chosen = entries.pop("preset", None)
-        if chosen is not None and chosen.value is not None:
-            if not isinstance(chosen.value, str):
-                raise wrong_type(chosen, "model.preset", f"one of {', '.join(PRESETS)}")
-            try:
-                sizes = preset(chosen.value)
-            except RecipeError as error:
-                raise RecipeError(error.problem, path="model.preset", source=chosen.source.text) from None
-            for key, value in sizes.items():
-                if key not in entries or entries[key].value is None:
-                    entries[key] = Node(value=value, source=chosen.source)
-        written = entries.pop("biases", None)
-        if written is None or written.value is None:
-            written = Node(value=[Node(value="transformer_xl", source=node.source)], source=node.source)
-        reserved = {"vocab_size": "the data has it", "attention": "it is a section of its own, 'attention'"}
-        call = check(
-            Node(value=entries, source=node.source),
-            TransformerXL,
-            self.name,
-            reserved=reserved,
-            context=frozenset({"biases"}),
-            also=("preset", "biases"),
-        )
-        biases = _list_of_parts(written, "positions", "model.biases")
-        return replace(call, arguments={**call.arguments, "biases": biases})
 
     def resolve(self, value: Call) -> dict[str, Any]:
         return value.resolved()
@@ -183,22 +144,13 @@ def _number(node: Node, path: str) -> float:
     return value
 
 
-def _list_of_parts(node: Node, seam: str, path: str) -> list[Factory]:
-    if not isinstance(node.value, list):
-        raise wrong_type(node, path, "a list of parts")
-    return [
-        Factory.of(check_part(item, seam, f"{path}.{index}", context=CONTEXT))
-        for index, item in enumerate(node.value)
-    ]
-
-
 SECTIONS: dict[str, Section] = {
     "data": Settings(
         name="data",
         target=open_rows,
         reserved={"batch_size": "it is train.batch_size", "seed": "it is the recipe's own seed"},
     ),
-    "model": Model(),
+    "model": Model(name="model", context=CONTEXT),
     "objective": ObjectiveParts(),
     "memory": Part(name="memory", default="none"),
     "attention": Part(name="attention", default="auto", choices={"auto": AutoBackend}),
