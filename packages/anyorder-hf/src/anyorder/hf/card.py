@@ -24,6 +24,7 @@ def model_card(
     results: Mapping[str, str] | None = None,
     parameters: int | None = None,
     source: str = "",
+    reading: str = "",
 ) -> str:
     """Markdown with what is known: model, data, objective, budget and results. What is not known is not mentioned.
 
@@ -36,6 +37,7 @@ def model_card(
         results: measurements beside the log's, by what they are of.
         parameters: how many numbers the model has.
         source: where a model that was not trained here comes from.
+        reading: what the model may see when transformers runs it as it was trained.
     """
     objective = (recipe or {}).get("objective", {})
     kind = objective.get("order", {}).get("type", "")
@@ -47,6 +49,8 @@ def model_card(
     count = f", {parameters:,} parameters" if parameters else ""
     parts.append(f"A two-stream Transformer-XL: {size}{count}, {architecture.vocab_size:,} pieces.\n")
     parts.append(_use(name))
+    if reading:
+        parts.append(f"{reading}\n")
     if data:
         parts.append(_table("Data", _data(data, (recipe or {}).get("data", {}))))
     if objective:
@@ -94,6 +98,7 @@ def _results(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         return {}
     last = evaluated[-1]
     rows = {key.removeprefix("valid/"): value for key, value in last.items() if key.startswith("valid/")}
+    rows.pop("loss/loss", None)  # the total again, where there is one head
     return {f"{key}, nats a target, step {last['step']}": f"{value:.4f}" for key, value in rows.items()}
 
 

@@ -49,16 +49,17 @@ def fill(model: OpenModel, text: str, *, top: int = 5, beam: int = 32, context: 
         raise IncompatiblePartsError("the model reads from left to right alone, and a blank is known by both its sides")
     if not hasattr(objective.heads["loss"], "logits"):
         raise IncompatiblePartsError("the model's head has no scores of pieces to choose from")
-    ids, blanks = encode_blanks(tokenizer, text)
+    ids, blanks, fits = encode_blanks(tokenizer, text)
     if not blanks:
         raise DataError(f"the text has no blank: write {BLANK} where a piece is to be filled in")
     given = [tokenizer.vocab.eod, *(tokenizer.encode(context) if context else [])]
     row = torch.tensor(given + ids)
     places = [len(given) + place for place in blanks]
+    allowed = [_allowed(model, starts_word=fit) for fit in fits]
     with evaluating(objective):
         alone = _log_probabilities(objective, row[None], _plan(row[None], places, together=True))[0]
-        best = [_top(scores, top, objective) for scores in alone]
-        beams = _search(objective, row, places, width=max(beam, top))
+        best = [_top(scores, top, pieces) for scores, pieces in zip(alone, allowed, strict=True)]
+        beams = _search(objective, row, places, allowed, width=max(beam, top))
     pieces = tokenizer.all_pieces
     joint = []
     for chosen, score in beams[:top]:
@@ -70,8 +71,8 @@ def fill(model: OpenModel, text: str, *, top: int = 5, beam: int = 32, context: 
     return Filled(blanks=named, joint=tuple(joint))
 
 
-def encode_blanks(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int]]:
-    """Ids of a text, and the places of its blanks, which hold the mask's id.
+def encode_blanks(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int], list[bool]]:
+    """Ids of a text, the places of its blanks, which hold the mask's id, and whether a word begins at each.
 
     Blanks are encoded as ``<eop>``, which SentencePiece never joins with its neighbours: what follows a blank without a
     space is then cut as if a word stood there.
@@ -84,13 +85,15 @@ def encode_blanks(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int]
         tokenizer.all_pieces.index(_SPACE) if _SPACE in tokenizer.all_pieces else -1,
     )
     row: list[int] = []
+    begins: list[bool] = []
     seen = 0
     for number in ids:
         if number != vocab.eop:
             row.append(number)
             continue
         if seen < len(marks) and marks[seen] == BLANK:
-            if row and row[-1] == space:
+            begins.append(bool(row) and row[-1] == space)
+            if begins[-1]:
                 row.pop()  # the space belongs to the piece that is looked for
             found.append(len(row))
             row.append(vocab.mask)
@@ -99,7 +102,7 @@ def encode_blanks(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int]
         seen += 1
     if seen != len(marks):
         raise DataError("the tokenizer does not know <eop> as a symbol of its own, by which blanks are found in a text")
-    return row, found
+    return row, found, begins
 
 
 def _plan(rows: Tensor, places: Sequence[int], *, together: bool, start: int = 0) -> Plan:
@@ -128,7 +131,7 @@ def _log_probabilities(objective: Objective, rows: Tensor, plan: Plan) -> Tensor
 
 
 def _search(
-    objective: Objective, row: Tensor, places: Sequence[int], *, width: int
+    objective: Objective, row: Tensor, places: Sequence[int], allowed: Sequence[Tensor], *, width: int
 ) -> list[tuple[tuple[int, ...], float]]:
     """The likeliest fillings of all blanks."""
     beams: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
@@ -143,15 +146,22 @@ def _search(
         grown = [
             ((*chosen, piece), total + score)
             for (chosen, total), found in zip(beams, scores, strict=True)
-            for piece, score in _top(found, width, objective)
+            for piece, score in _top(found, width, allowed[step])
         ]
         beams = sorted(grown, key=lambda beam: -beam[1])[:width]
     return beams
 
 
-def _top(scores: Tensor, count: int, objective: Objective) -> list[tuple[int, float]]:
-    """The likeliest pieces that stand for text; log-probabilities are over the whole vocabulary."""
-    allowed = scores.clone()
-    allowed[list(objective.vocab.control)] = -torch.inf
-    best = allowed.topk(min(count, allowed.shape[0] - len(objective.vocab.control)))
+def _allowed(model: OpenModel, *, starts_word: bool) -> Tensor:
+    """``[V]``: pieces that can stand in a blank: text, beginning a word where there is a space before it."""
+    fits = [piece.startswith(_SPACE) == starts_word and piece != _SPACE for piece in model.tokenizer.all_pieces]
+    fits += [False] * (model.objective.vocab.size - len(fits))
+    for number in (*model.objective.vocab.control, model.objective.vocab.eod, model.objective.vocab.eop):
+        fits[number] = False
+    return torch.tensor(fits)
+
+
+def _top(scores: Tensor, count: int, allowed: Tensor) -> list[tuple[int, float]]:
+    """The likeliest allowed pieces; log-probabilities are over the whole vocabulary."""
+    best = scores.masked_fill(~allowed, -torch.inf).topk(min(count, int(allowed.sum())))
     return [(int(number), float(score)) for number, score in zip(best.indices, best.values, strict=True)]

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from anyorder.core import CheckpointError, DataError
+from anyorder.core import CONSECUTIVE, CheckpointError, DataError
 from anyorder.hf import model_card
 from anyorder.models import ABOUT, BACKBONE, LM_BIAS, Pretrained
 from anyorder.train.checkpoint import latest
 from anyorder.train.finetune.start import architecture_of
 from anyorder.train.loop import CHECKPOINTS, METRICS
 from anyorder.train.metrics_log import read_metrics
-from anyorder.train.recipe import load_recipe
+from anyorder.train.recipe import Recipe, load_recipe
 from anyorder.train.rows import open_corpus
 from anyorder.train.run import RECIPE
 
@@ -90,9 +90,21 @@ def _run(folder: Path, measured: Mapping[str, str], name: str) -> Exportable:
         records=[record for record in read_metrics(folder / METRICS) if record["step"] <= found.step],
         parameters=sum(value.numel() for value in state.values()),
         results=measured,
+        reading=_reading(recipe),
     )
     config = {"mem_len": memory.get("mem_len") or None, "reuse_len": memory.get("reuse_len")}
     return Exportable(model=model, card=card, config=config)
+
+
+def _reading(recipe: Recipe) -> str:
+    """What transformers must be told to read as the model was trained to: by itself it lets every token see all."""
+    if CONSECUTIVE in recipe.sections["objective"]["masks"].build().needs:
+        return (
+            "It was trained to read from left to right. Transformers' XLNet does so with "
+            "`perm_mask=torch.ones(L, L).triu(1)[None]`; without it every token sees every other, which this model "
+            "never met. The logits at a token predict the next one."
+        )
+    return ""
 
 
 def _measured(results: Path | None) -> dict[str, str]:
@@ -102,7 +114,7 @@ def _measured(results: Path | None) -> dict[str, str]:
     try:
         tree = json.loads(results.read_text(encoding="utf-8"))
         yardsticks = dict(tree["yardsticks"])
-        loss = {f"{key}, nats a target, held out": f"{value:.4f}" for key, value in tree["loss"].items()}
+        loss = {f"{key}, nats a target, held out": f"{x:.4f}" for key, x in tree["loss"].items() if key != "loss/loss"}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{results}: not what `anyorder eval --json` writes ({error})") from None
     from anyorder.train.yardsticks import Measurement
