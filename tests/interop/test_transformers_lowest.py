@@ -47,17 +47,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs = [f"transformers=={version}", "sentencepiece", "protobuf"]
     commands = [
         [uv, "venv", "--quiet", "--python", sys.executable, folder],
-        [
-            uv,
-            "pip",
-            "install",
-            "--quiet",
-            "--python",
-            interpreter,
-            f"transformers=={version}",
-            "sentencepiece",
-            "protobuf",
-        ],
+        [uv, "pip", "install", "--quiet", "--python", interpreter, *needs],
     ]
     for command in commands:
         try:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from anyorder.core import CONSECUTIVE, CheckpointError, DataError
-from anyorder.hf import model_card
 from anyorder.models import ABOUT, BACKBONE, LM_BIAS, Pretrained
 from anyorder.train.checkpoint import latest
 from anyorder.train.finetune.start import architecture_of
@@ -48,6 +47,8 @@ def exportable(folder: Path, *, results: Path | None, name: str) -> Exportable:
 
 
 def _model_folder(folder: Path, labels: Path, measured: Mapping[str, str], name: str) -> Exportable:
+    from anyorder.hf import model_card
+
     model = Pretrained.load(folder)
     card = model_card(
         name,
@@ -62,6 +63,8 @@ def _model_folder(folder: Path, labels: Path, measured: Mapping[str, str], name:
 
 
 def _run(folder: Path, measured: Mapping[str, str], name: str) -> Exportable:
+    from anyorder.hf import model_card
+
     found = latest(folder / CHECKPOINTS)
     if found is None:
         raise CheckpointError(f"{folder} has no checkpoint yet")
