@@ -9,15 +9,24 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoTokenizer, XLNetConfig, XLNetLMHeadModel, XLNetTokenizer
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    XLNetConfig,
+    XLNetLMHeadModel,
+    XLNetTokenizer,
+)
 
 from anyorder.cli.blanks import encode_blanks, fill
 from anyorder.cli.main import main
 from anyorder.cli.open_model import open_model
 from anyorder.cli.text_scores import score_text
 from anyorder.data import Tokenizer
+from anyorder.data.features import collate, encode_pair
 from anyorder.hf import to_transformers_inputs
 from anyorder.models import Pretrained
+from anyorder.train.finetune import Classifier
 from anyorder.train.recipe import load_recipe
 from anyorder.train.run import load_run
 
@@ -225,6 +234,41 @@ def test_a_corpus_of_another_tokenizer_is_refused(
     assert "prepared with another tokenizer" in capsys.readouterr().err
     assert main(["train", recipe, "--from", str(tmp_path / "nowhere"), "--out", str(tmp_path / "run")]) in (1, 2)
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+@pytest.mark.parametrize("pooling", ["token", "mean"])
+def test_a_fine_tuned_model_exports_with_its_classes(
+    pooling: str, folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"text": f"{word} woman {n}", "label": label} for n in range(8) for word, label in (("old", "o"), ("a", "n"))
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    (tmp_path / "task.yaml").write_text(
+        f"task: {{train: rows.jsonl, dev: rows.jsonl, length: 16}}\nhead: {{pooling: {pooling}}}\n"
+        "train: {epochs: 1, batch_size: 8, device: cpu}\n"
+    )
+    run = tmp_path / "tuned"
+    assert main(["finetune", str(tmp_path / "task.yaml"), "--from", str(folders[1]), "--out", str(run)]) == 0
+    assert main(["export", str(run), "--out", str(tmp_path / "exported")]) == 0
+    assert ("over padding" in capsys.readouterr().err) == (pooling == "mean")
+    theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "exported").eval()
+    assert theirs.config.id2label == {0: "n", 1: "o"}
+
+    tuned = Pretrained.load(run / "model")
+    ours = Classifier(tuned.backbone(), cls_id=3, classes=2, n_head=2, pooling=pooling).eval()
+    ours.load_state_dict(dict(tuned.state))
+    row = encode_pair(Tokenizer.load(SPIECE), "old woman 9", length=16)
+    inputs = AutoTokenizer.from_pretrained(tmp_path / "exported")("old woman 9", return_tensors="pt")
+    with torch.no_grad():
+        mine, expected = ours(collate([row])).logits, theirs(**inputs, token_type_ids=_types(inputs)).logits
+    torch.testing.assert_close(mine, expected, rtol=0, atol=2e-5)
+
+
+def _types(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    types = torch.zeros_like(inputs["input_ids"])
+    types[:, -1] = 2
+    return types
 
 
 def test_commands_print_what_they_found(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

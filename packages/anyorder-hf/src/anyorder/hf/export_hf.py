@@ -10,6 +10,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
+from anyorder.core import CheckpointError
 from anyorder.models import Pretrained
 from anyorder.models.files import whole_folder
 
@@ -53,6 +54,11 @@ def export_hf(
     """
     shape = model.architecture
     settings = to_config(shape)
+    if any(name.startswith("heads.summary.attend.") for name in model.state):
+        raise CheckpointError(
+            "the head reads a sequence by attention (pooling 'attention'), which transformers' XLNet does not "
+            "implement; fine-tune with pooling 'token' to export"
+        )
     task = _task(model.state)
     specials, ids = _special_ids(model.tokenizer)
     settings |= {"use_mems_eval": False, "use_mems_train": False, "mem_len": None, "reuse_len": None} | ids

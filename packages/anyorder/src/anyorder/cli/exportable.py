@@ -12,6 +12,7 @@ from typing import Any
 from anyorder.core import CONSECUTIVE, CheckpointError, DataError
 from anyorder.models import ABOUT, BACKBONE, LM_BIAS, Pretrained
 from anyorder.train.checkpoint import latest
+from anyorder.train.finetune import load_finetuning
 from anyorder.train.finetune.start import architecture_of
 from anyorder.train.loop import CHECKPOINTS, METRICS
 from anyorder.train.metrics_log import read_metrics
@@ -59,7 +60,19 @@ def _model_folder(folder: Path, labels: Path, measured: Mapping[str, str], name:
     )
     classes = model.state.get("heads.classification.classify.weight")
     names = json.loads(labels.read_text(encoding="utf-8")) if classes is not None and labels.is_file() else None
-    return Exportable(model=model, card=card, labels=names)
+    return Exportable(model=model, card=card, config=_pooling(labels.with_name(RECIPE)), labels=names)
+
+
+def _pooling(recipe: Path) -> dict[str, Any]:
+    """How transformers is to summarise a sequence for a fine-tuned head; by default as XLNet does."""
+    if not recipe.is_file():
+        return {}
+    pooling = load_finetuning(recipe).head.pooling
+    if pooling == "mean":
+        warnings.warn(
+            "transformers' mean goes over padding too: give it one text at a time, or equal lengths", stacklevel=2
+        )
+    return {"summary_type": "mean" if pooling == "mean" else "last"}
 
 
 def _run(folder: Path, measured: Mapping[str, str], name: str) -> Exportable:
