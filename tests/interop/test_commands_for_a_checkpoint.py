@@ -237,6 +237,7 @@ def test_a_corpus_of_another_tokenizer_is_refused(
 
 
 @pytest.mark.parametrize("pooling", ["token", "mean"])
+@pytest.mark.filterwarnings("default:.*over padding")
 def test_a_fine_tuned_model_exports_with_its_classes(
     pooling: str, folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
