@@ -36,12 +36,12 @@ class TestChunked(AttentionBackendContract):
 
 class TestTiled(AttentionBackendContract):
     def make(self) -> AttentionBackend:
-        return Tiled(tile=16)
+        return Tiled(tile=16, smallest=0)
 
 
 class TestTiledRecomputing(AttentionBackendContract):
     def make(self) -> AttentionBackend:
-        return Tiled(tile=32, recompute=True)
+        return Tiled(tile=32, recompute=True, smallest=0)
 
 
 class TestTiledFloat32(TestTiled):

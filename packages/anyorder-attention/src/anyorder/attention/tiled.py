@@ -15,6 +15,7 @@ from anyorder.core import (
     Visibility,
 )
 
+from .sdpa import Sdpa
 from .tiles import Factors, TiledAttention, Tiling
 
 
@@ -24,19 +25,21 @@ class Tiled:
     A dense implementation passes over all scores of all heads once for every sum, scale, mask and softmax. Here each
     tile goes through all of them before the next one starts, position scores are computed for the tile's own run of
     distances only, and keys that nobody in the tile can see are left out. Kept for the backward pass: the weights, or
-    with ``recompute`` nothing.
+    with ``recompute`` nothing. Calls whose tiles would be too small to pay for their own bookkeeping go to ``sdpa``.
 
     Args:
         tile: queries in a tile.
         recompute: compute the weights again in the backward pass, for memory that grows with the length alone.
+        smallest: fewest scores of a head's tile that are worth a tile; below it ``sdpa`` is faster.
     """
 
     name = "tiled"
 
-    def __init__(self, *, tile: int = 256, recompute: bool = False) -> None:
+    def __init__(self, *, tile: int = 256, recompute: bool = False, smallest: int = 1 << 16) -> None:
         if tile < 1:
             raise RecipeError(f"tile is {tile}; it must be at least 1", path="attention.tile")
-        self.tile, self.recompute = tile, recompute
+        self.tile, self.recompute, self.smallest = tile, recompute, smallest
+        self._dense = Sdpa()
 
     def refuse(self, request: AttentionRequest) -> str | None:
         if request.device.type != "cpu":
@@ -54,6 +57,8 @@ class Tiled:
         scale: float,
         dropout: float = 0.0,
     ) -> Float[Tensor, "B H Q d"]:
+        if min(self.tile, query.shape[2]) * key.shape[2] < self.smallest:
+            return self._dense(query, key, value, visibility=visibility, bias=bias, scale=scale, dropout=dropout)
         distance, match, others = _sort_terms(bias)
         tiling = Tiling(
             visibility=visibility,
