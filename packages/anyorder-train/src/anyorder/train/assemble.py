@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
+
 from anyorder.core import AttentionRequest, LossHead, Vocab
 from anyorder.data import Manifest
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor, nn
+
 from anyorder.core import (
     Backbone,
     Draws,
@@ -21,7 +23,6 @@ from anyorder.core import (
     Vocab,
     require_compatible,
 )
-from torch import Tensor, nn
 
 __all__ = ["Objective", "ObjectiveOutput"]
 
@@ -63,7 +64,7 @@ class Objective(nn.Module):
         self.order, self.masks, self.memory, self.vocab = order, masks, memory, vocab
         self.backbone = backbone
         self.heads = nn.ModuleDict(heads)  # type: ignore[arg-type]
-        self.head_weights = {name: 1.0 for name in heads} | dict(head_weights or {})
+        self.head_weights = dict.fromkeys(heads, 1.0) | dict(head_weights or {})
 
     def plan(self, batch: TokenBatch, *, seed: int, step: int, rows: Tensor | int | None = None) -> Plan:
         """Sample an order, each block of the batch after the one before it."""

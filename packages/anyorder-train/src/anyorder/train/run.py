@@ -80,9 +80,7 @@ def run(
     if team.first:
         keep_recipe(recipe, folder)
     tracker = tracker or (choose_tracker(recipe) if team.first else NoTracking())
-    with tracker.run(
-        folder, name=recipe.name, params=recipe.tree, tags=tags, parent=parent, resume=resume
-    ) as tracked:
+    with tracker.run(folder, name=recipe.name, params=recipe.tree, tags=tags, parent=parent, resume=resume) as tracked:
         tracked.artifact(folder / RECIPE)
         return trainer.fit(
             objective,
@@ -126,10 +124,10 @@ def keep_recipe(recipe: Recipe, folder: Path) -> None:
 def choose_tracker(recipe: Recipe) -> Tracker:
     """The recipe's tracker; none where the recipe leaves it open and MLflow is not installed."""
     section = recipe.sections["tracking"]
-    if section.type == "mlflow" and importlib.util.find_spec("mlflow") is None:
-        if recipe.origins.get("tracking.type", "default") == "default":
-            warnings.warn("MLflow is not installed, so the run is not tracked", stacklevel=2)
-            return NoTracking()
+    by_default = recipe.origins.get("tracking.type", "default") == "default"
+    if section.type == "mlflow" and by_default and importlib.util.find_spec("mlflow") is None:
+        warnings.warn("MLflow is not installed, so the run is not tracked", stacklevel=2)
+        return NoTracking()
     tracker: Tracker = section.build()
     return tracker
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from anyorder.core import AttentionRequest, DistanceTerm, ScoreBias, Slots, TokenBatch, Visibility, find
 from torch import Tensor
+
+from anyorder.core import AttentionRequest, DistanceTerm, ScoreBias, Slots, TokenBatch, Visibility, find
 
 from .footprint import measure, peak_above_start
 from .harness import interleave, ratio

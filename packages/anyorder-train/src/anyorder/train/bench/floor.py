@@ -65,7 +65,7 @@ class ProductRecorder(TorchDispatchMode):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def __torch_dispatch__(  # type: ignore[override]
+    def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         places = _OPERANDS.get(func.name())

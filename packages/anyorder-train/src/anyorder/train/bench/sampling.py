@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
+
 from anyorder.core import Draws, TokenBatch, Vocab, find
 
 from .harness import interleave, ratio
@@ -71,7 +73,7 @@ def bench_sampling(
             generator=Draws(0, step, rows=rows, purpose="masks"),
         )
 
-    subjects: dict[str, Callable[[], object]] = {f"ours, {name}": (lambda name=name: sample(name)) for name in orders}
+    subjects: dict[str, Callable[[], object]] = {f"ours, {name}": partial(sample, name) for name in orders}
     subjects["transformers' collator"] = lambda: collator.torch_mask_tokens(ids.clone())
     timings = interleave(subjects, rounds=rounds, warmup=3, tick=tick)
     theirs = timings["transformers' collator"]

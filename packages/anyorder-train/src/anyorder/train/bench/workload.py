@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from anyorder.core import AttentionBackend, MemoryState, Streams, TokenBatch, Visibility, Vocab, find
 from torch import Tensor, nn
+
+from anyorder.core import AttentionBackend, MemoryState, Streams, TokenBatch, Visibility, Vocab, find
 
 from ..objective import Objective
 

@@ -106,8 +106,8 @@ def compare(
         if failures:
             where = f"; the report of the others is {folder / 'report.html'}" if done else ""
             raise ComparisonFailedError(
-                f"{len(failures)} of {len(cells)} cells failed: {next(iter(failures.values()))}{where}. The same command "
-                "tries them again"
+                f"{len(failures)} of {len(cells)} cells failed: {next(iter(failures.values()))}{where}. The same "
+                "command tries them again"
             )
     return comparison
 

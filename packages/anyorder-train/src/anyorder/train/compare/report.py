@@ -207,8 +207,8 @@ def _cost(comparison: Comparison) -> Iterator[Block]:
         rows=rows,
         caption=(
             "New tokens of the corpus and predictions for each second of training. Equal tokens are not equal "
-            "predictions: that is part of what an objective is. Memory is the largest resident size of a cell's own process, or "
-            "what was allocated on the GPU; – where training was interrupted and continued after its last step."
+            "predictions: that is part of what an objective is. Memory is the largest resident size of a cell's "
+            "process, or what was allocated on the GPU; – where training was interrupted after its last step."
         ),
     )
 

@@ -132,7 +132,7 @@ def check(
     target: Callable[..., Any],
     path: str,
     *,
-    type: str | None = None,
+    type: str | None = None,  # noqa: A002 - the recipe's own word
     reserved: Mapping[str, str] | None = None,
     context: frozenset[str] = frozenset(),
     also: Sequence[str] = (),

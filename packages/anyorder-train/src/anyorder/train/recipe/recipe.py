@@ -60,7 +60,7 @@ class Recipe:
 
     def own_files(self) -> list[Path]:
         """The Python files beside the recipe that its parts come from (``type: my_file.Zigzag``)."""
-        files = {}
+        files: dict[Path, None] = {}
         for call in _calls(self.sections.values()):
             if call.type is not None and "." in call.type:
                 folder = call.node.value["type"].source.folder

@@ -66,9 +66,7 @@ class Part:
             node = Node(value=self.default, source=root.source)
         elif node.is_mapping and "type" not in node.value and self.choices is not None:
             node = Node(value={"type": Node(value=self.default, source=node.source), **node.value}, source=node.source)
-        return check_part(
-            node, self.name, self.name, choices=self.choices, reserved=self.reserved, context=CONTEXT
-        )
+        return check_part(node, self.name, self.name, choices=self.choices, reserved=self.reserved, context=CONTEXT)
 
     def resolve(self, value: Call) -> dict[str, Any]:
         return value.resolved()

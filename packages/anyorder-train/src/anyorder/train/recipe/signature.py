@@ -34,7 +34,7 @@ class Parameter:
 
 def signature(target: Callable[..., Any]) -> tuple[dict[str, Parameter], bool]:
     """The arguments of a class or function by name, and whether it takes any others (``**kwargs``)."""
-    owner = target.__init__ if isinstance(target, type) else target
+    owner: Callable[..., Any] = target.__init__ if isinstance(target, type) else target  # type: ignore[misc]
     try:
         found = inspect.signature(target)
     except (TypeError, ValueError):

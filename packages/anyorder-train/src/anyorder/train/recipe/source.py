@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from anyorder.core import RecipeError
 
 __all__ = ["Node", "Source", "dump_yaml", "parse_yaml", "read_yaml"]
@@ -54,7 +55,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(None, None, "aliases are not read; use extends", mark)
         node: yaml.Node | None = super().compose_node(parent, index)
         return node
@@ -121,6 +122,7 @@ def parse_yaml(text: str, *, name: str, folder: Path, lines: bool = True) -> Nod
         folder: see ``Source``.
         lines: whether line numbers mean anything to the reader.
     """
+
     def at(mark: yaml.Mark | None) -> Source:
         return Source(text=f"{name}:{mark.line + 1}" if lines and mark is not None else name, folder=folder)
 
@@ -177,7 +179,9 @@ def _scalar(node: yaml.Node, source: Source, path: str) -> Any:
         case "float":
             return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         case "!ambiguous":
-            problem = f"{text!r} is a boolean to some YAML readers and a word to others; write true or false, or quote it"
+            problem = (
+                f"{text!r} is a boolean to some YAML readers and a word to others; write true or false, or quote it"
+            )
             raise RecipeError(problem, path=path, source=source.text)
         case tag:
             raise RecipeError(f"the YAML tag {tag!r} is not read in a recipe", path=path, source=source.text)

@@ -1,0 +1,38 @@
+"""Train several recipes over several seeds and measure them alike: one table, plots and a report.
+
+Cells that are done are not done again. Recipes must have equal budgets, unless --unequal says otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .recipe_options import add_settings
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipes", metavar="RECIPE", nargs="+", help="recipes, the first being what others are held to")
+    add_settings(parser)
+    parser.add_argument("--seeds", metavar="N", type=int, default=1, help="seeds of each recipe (%(default)s)")
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="runs/compare-NAMES by default")
+    parser.add_argument("--unequal", action="store_true", help="allow different tokens, parameters or data")
+
+
+def run(args: argparse.Namespace) -> int:
+    from anyorder.core import RecipeError
+
+    if args.seeds < 1:
+        raise RecipeError(f"--seeds {args.seeds}: a number of seeds, 1 or more")
+    from anyorder.train.compare import compare
+    from anyorder.train.recipe import load_recipe
+
+    recipes = [load_recipe(path, overrides=args.settings) for path in args.recipes]
+    names = [recipe.name for recipe in recipes]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise RecipeError(f"two recipes are called {twice[0]!r}; give each a name of its own", path="name")
+    folder = args.out or Path("runs") / f"compare-{'-'.join(names)}"
+    report = compare(recipes, seeds=args.seeds, folder=folder, unequal=args.unequal)
+    print(report)
+    return 0

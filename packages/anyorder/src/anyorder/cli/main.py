@@ -1,0 +1,135 @@
+"""The command: one line for an error that the user can mend, no traceback unless asked for one.
+
+Exit codes: 0 done, 1 the run failed or a check did, 2 the recipe, the data or the command line is wrong, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import NoReturn
+
+from . import (
+    compare,
+    doctor,
+    embed,
+    eval,
+    export,
+    fill,
+    finetune,
+    import_,
+    inspect,
+    list,
+    prepare,
+    score,
+    show,
+    train,
+    ui,
+)
+
+__all__ = ["main"]
+
+# Nothing heavy is imported here or at the top of a command's file: `anyorder --help` answers at once.
+_COMMANDS = (
+    train,
+    compare,
+    eval,
+    finetune,
+    import_,
+    export,
+    score,
+    fill,
+    embed,
+    inspect,
+    show,
+    list,
+    prepare,
+    doctor,
+    ui,
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {_one_line(message)} (see {self.prog} --help)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    args = _parser().parse_args(argv)
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    _log_to_stderr()
+    try:
+        return args.run(args) or 0
+    except KeyboardInterrupt as stop:
+        print(f"interrupted: {stop}" if str(stop) else "interrupted", file=sys.stderr)
+        return 128 + int(getattr(stop, "signum", 2))
+    except BrokenPipeError:  # the reader of a pipe has gone, as in `anyorder list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if args.debug:
+            raise
+        if _is_for_people(error):
+            print(f"error: {_one_line(str(error))}", file=sys.stderr)
+            return 2
+        what = _one_line(str(error)) or "no message"
+        print(f"error: {type(error).__name__}: {what} (--debug shows where)", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="anyorder", description="Language-model pretraining objectives from interchangeable parts.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    for command in _COMMANDS:
+        text = (command.__doc__ or "").strip()
+        name = command.__name__.rpartition(".")[2].rstrip("_")
+        sub = commands.add_parser(
+            name,
+            parents=[common],  # type: ignore[list-item]
+            help=text.partition("\n")[0],
+            description=text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.configure(sub)
+        sub.set_defaults(run=command.run)
+    return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"anyorder {version('anyorder')}")
+        parser.exit()
+
+
+def _is_for_people(error: Exception) -> bool:
+    """Whether it is an ``AnyorderError``; if no command has imported the class, nothing can have raised one."""
+    errors = sys.modules.get("anyorder.core.errors")
+    return errors is not None and isinstance(error, errors.AnyorderError)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+    if not issubclass(category, (DeprecationWarning, FutureWarning)):
+        print(f"warning: {_one_line(str(message))}", file=sys.stderr)
+
+
+def _log_to_stderr() -> None:
+    logger = logging.getLogger("anyorder")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
