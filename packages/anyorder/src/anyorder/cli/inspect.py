@@ -4,6 +4,7 @@
   anyorder inspect --text "New York is a city" --targets New,York
   anyorder inspect RECIPE --text "New York is a city"           an order drawn by the recipe's sampler
   anyorder inspect --leaks RECIPE                               can any prediction see its own answer?
+  anyorder inspect --coverage RECIPE                            what do predictions know, and how often anew?
 
 Places count from 1. Prints tables and counts, and writes a picture. With --leaks, exit code 1 says that there is one.
 """
@@ -29,6 +30,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", metavar="N", type=int, default=0, help="which step of a recipe (%(default)s)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="the picture; visibility.png by default")
     parser.add_argument("--leaks", action="store_true", help="audit RECIPE for leaks instead")
+    parser.add_argument(
+        "--coverage", action="store_true", help="count the conditionals that RECIPE trains instead of drawing one"
+    )
+    parser.add_argument("--draws", metavar="N", type=int, help="orders drawn of the same rows for --coverage (32)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,12 +45,21 @@ def run(args: argparse.Namespace) -> int:
         raise RecipeError(f"--step {args.step}: a step, 0 or more")
     if args.out is not None and args.out.suffix not in (".png", ".svg", ".pdf"):
         raise RecipeError(f"--out {args.out}: name a .png, .svg or .pdf file")
-    if args.leaks:
+    if args.draws is not None and (args.draws < 1 or not args.coverage):
+        raise RecipeError(f"--draws {args.draws}: a number of draws, 1 or more, for --coverage")
+    if args.leaks and args.coverage:
+        raise RecipeError("--leaks and --coverage are two questions; ask one at a time")
+    if args.leaks or args.coverage:
         if args.recipe is None:
-            raise RecipeError("--leaks needs a recipe: anyorder inspect --leaks RECIPE")
-        from .leak_audit import audit
+            option = "--leaks" if args.leaks else "--coverage"
+            raise RecipeError(f"{option} needs a recipe: anyorder inspect {option} RECIPE")
+        if args.leaks:
+            from .leak_audit import audit
 
-        return audit(load(args), step=args.step)
+            return audit(load(args), step=args.step)
+        from .coverage import print_coverage
+
+        return print_coverage(load(args), step=args.step, draws=args.draws or 32)
     from .visibility_picture import draw
     from .visibility_source import view_of_recipe, view_of_sentence
 
