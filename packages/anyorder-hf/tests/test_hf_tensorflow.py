@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from anyorder.core import CheckpointError
+from anyorder.core.formats import crc32c, mask, varint
 from anyorder.hf import import_tf
 from anyorder.hf.official import EMBEDDING, from_official
-from anyorder.hf.tensorflow import Bundle, crc32c, read_table
-from anyorder.hf.tensorflow.crc import mask
-from anyorder.hf.tensorflow.wire import varint
+from anyorder.hf.tensorflow import Bundle, read_table
 from anyorder.models import Pretrained
 
 GOLDEN = Path(__file__).parents[3] / "tests" / "data" / "golden"

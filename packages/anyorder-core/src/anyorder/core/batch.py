@@ -31,6 +31,8 @@ class TokenBatch(TensorStruct):
         block: non-decreasing from 0. No token sees a later block. A pipeline that re-reads the tail of each
             segment marks that tail as block 1, so that what memory keeps knows nothing of it
             (XLNet's two halves, ``data_utils.py`` ``_local_perm`` called once a half).
+        target: tokens that the data chose to predict (XLNet's records), for an order that takes them but for
+            the fixed ones among them; None if an order chooses its own.
         labels: labels of whole rows, ``[B]`` each, for heads that ride along (``next_sentence``).
     """
 
@@ -42,6 +44,7 @@ class TokenBatch(TensorStruct):
     segment: Int[Tensor, "B L"] | None = None
     word: Int[Tensor, "B L"] | None = None
     block: Int[Tensor, "B L"] | None = None
+    target: Bool[Tensor, "B L"] | None = None
     labels: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -68,6 +71,7 @@ class TokenBatch(TensorStruct):
         segment: Int[Tensor, "B L"] | None = None,
         word: Int[Tensor, "B L"] | None = None,
         block: Int[Tensor, "B L"] | None = None,
+        target: Bool[Tensor, "B L"] | None = None,
         labels: Mapping[str, Tensor] | None = None,
     ) -> TokenBatch:
         """Fill in what is usual: one document, nothing fixed but padding, left to right, no fresh row."""
@@ -82,6 +86,7 @@ class TokenBatch(TensorStruct):
             segment=segment,
             word=word,
             block=block,
+            target=target,
             labels={} if labels is None else labels,
         )
 

@@ -23,15 +23,15 @@ class Permutation:
     """Predict targets in a random order, each from the context and the targets before it (XLNet).
 
     Targets are chosen anew at each draw. Where the batch has visible blocks (reuse halves), each has an order
-    of its own, unless ``perm_size`` repeats one.
+    of its own.
 
     Args:
         targets: which tokens are predicted; None for ``LastFraction()``.
-        perm_size: cut the row into blocks of this many tokens that are ordered left to right, one
-            permutation, drawn once a row, being repeated inside each (``data_utils.py`` ``_local_perm``); it
-            must divide the length of the row. None for one permutation of the whole row. The last part of an
-            order of blocks would always be the row's end, so ``LastFraction`` then cuts a whole-row order of
-            its own.
+        perm_size: cut the row into blocks of this many tokens that are ordered left to right. One permutation is
+            drawn for each visible block of the row and repeated inside all such blocks in it (``data_utils.py``
+            ``_local_perm``, which is called once a half). It must divide the length of the row. None for one
+            permutation of the whole row. The last part of an order of blocks would always be the row's end, so
+            ``LastFraction`` then cuts a whole-row order of its own.
         context: 'unordered': tokens that are neither targets nor fixed are given and see each other, while
             fixed tokens (SEP, CLS) take ranks in the order, so that given tokens never see them, as released.
             'ordered': every token has a rank, targets last (the paper's equation 5).
@@ -77,8 +77,17 @@ class Permutation:
         target = self.choice.choose(batch, order, generator=generator)
         rank = order
         if self.perm_size is not None:
-            rank = repeated_ranks(generator.permutation(self.perm_size), length=batch.length)
+            rank = self._block_ranks(batch, generator=generator)
         return plan_from_ranks(batch, rank, target, context=self.context, perm_size=self.perm_size)
+
+    def _block_ranks(self, batch: TokenBatch, *, generator: Draws) -> Int[Tensor, "B L"]:
+        assert self.perm_size is not None
+        if batch.block is None:
+            return repeated_ranks(generator.permutation(self.perm_size), length=batch.length)
+        blocks = int(batch.block.max()) + 1
+        permutations = generator.bits(blocks, self.perm_size).argsort(dim=2)  # [B, block, S]
+        ranks = [repeated_ranks(one, length=batch.length) for one in permutations.unbind(1)]
+        return torch.stack(ranks, dim=2).gather(2, batch.block[:, :, None]).squeeze(2)
 
 
 def repeated_ranks(permutation: Int[Tensor, "B S"], *, length: int) -> Int[Tensor, "B L"]:

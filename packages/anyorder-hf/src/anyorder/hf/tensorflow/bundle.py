@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from anyorder.core import CheckpointError, did_you_mean
+from anyorder.core.formats import WireError, crc32c, fields, mask, message, signed
 
-from .crc import crc32c, mask
 from .table import read_table
-from .wire import WireError, fields, message, signed
 
 _DTYPES: dict[int, tuple[torch.dtype, str]] = {
     1: (torch.float32, "<f4"),

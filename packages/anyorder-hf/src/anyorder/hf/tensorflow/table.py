@@ -6,9 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from anyorder.core import CheckpointError
-
-from .crc import crc32c, mask
-from .wire import WireError, varint
+from anyorder.core.formats import WireError, crc32c, mask, varint
 
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER = 48
