@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from anyorder.core import DistanceTerm, MatchTerm, Visibility, contiguous_columns
+from anyorder.core import DistanceTerm, MatchTerm, Visibility, contiguous_columns, survivors
 
 
 class Factors(NamedTuple):
@@ -62,6 +62,7 @@ class Tiling:
     recompute: bool
     seed: int = 0
     kept: dict[tuple[int, int], tuple[Tensor, Tensor | None]] = field(default_factory=dict)
+    bands: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
     def tiles(self, dtype: torch.dtype) -> Iterator[Tile]:
         rows, count = self.visibility.time.shape
@@ -128,17 +129,27 @@ class Tiling:
         return factors.codes[row, head, :, tile.cut : tile.cut + tile.columns]
 
     def keep(self, tile: Tile, head: int, heads: int) -> Tensor | None:
-        """Which weights survive dropout, the same whenever it is asked: 16 random bits decide each."""
+        """Which weights survive dropout, the same whenever it is asked."""
         if self.dropout == 0.0:
             return None
         generator = torch.Generator()
         generator.manual_seed(self.seed + tile.number * heads + head)
-        shape = tile.mask.shape
-        size = shape[0] * shape[1]
-        bits = torch.empty(-(-size // 4), dtype=torch.int64)
-        bits.random_(torch.iinfo(torch.int64).min, None, generator=generator)
-        threshold = round(self.dropout * 65536) - 32768
-        return (bits.view(torch.int16)[:size] >= threshold).view(shape)
+        return survivors(tile.mask.shape, self.dropout, generator=generator)
+
+    def unshear(self, by_key: Tensor, tile: Tile) -> Tensor:
+        """The transpose of ``_shear``: every pair's gradient put back at its distance.
+
+        Where distances are a run, the result is a buffer that the next tile of the same shape overwrites: the pairs of
+        every such tile lie in the same band, and outside it the buffer stays zero.
+        """
+        rows, keys = by_key.shape
+        if tile.column is not None:
+            return by_key.new_zeros(rows, tile.columns).scatter_(1, tile.column, by_key)
+        band = self.bands.get((rows, tile.columns))
+        if band is None:
+            band = self.bands[rows, tile.columns] = by_key.new_zeros(rows, tile.columns)
+        band.view(-1)[rows:].view(rows, tile.columns - 1)[:, :keys].copy_(by_key)
+        return band
 
     def tensors(
         self, tile: Tile, head: int, query: Tensor, key: Tensor, factors: Factors
@@ -157,17 +168,6 @@ def _shear(by_distance: Tensor, tile: Tile) -> Tensor:
     rows, columns = by_distance.shape
     flat = by_distance.view(-1)[rows:]
     return flat.view(rows, columns - 1)[:, : tile.keys.stop - tile.keys.start]
-
-
-def _unshear(by_key: Tensor, tile: Tile) -> Tensor:
-    """The transpose of ``_shear``: every pair's gradient put back at its distance."""
-    rows = by_key.shape[0]
-    by_distance = by_key.new_zeros(rows, tile.columns)
-    if tile.column is not None:
-        return by_distance.scatter_(1, tile.column, by_key)
-    flat = by_distance.view(-1)[rows:]
-    flat.view(rows, tile.columns - 1)[:, : by_key.shape[1]].copy_(by_key)
-    return by_distance
 
 
 def _like_tokens(tensor: Tensor) -> Tensor:
@@ -256,7 +256,7 @@ def _backward(
             torch.mm(d_score, key[row, head, keys], out=d_query[row, head, readers])
             d_key[row, head, keys].addmm_(d_score.T, scaled[row, head, readers])
             if d_distance is not None and d_codes is not None and factors.distance_query is not None:
-                by_distance = _unshear(d_score, tile)
+                by_distance = tiling.unshear(d_score, tile)
                 codes = tiling.codes(tile, head, factors)
                 torch.mm(by_distance, codes.T, out=d_distance[row, head, readers])
                 target = tiling.codes(tile, head, factors._replace(codes=d_codes))

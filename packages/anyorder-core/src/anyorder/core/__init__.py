@@ -4,6 +4,7 @@ from .batch import PADDING_DOC, TokenBatch
 from .bias import DistanceTerm, MatchTerm, ScoreBias, ScoreMod, ScoreTerm, contiguous_columns, relative_shift
 from .compatible import require_compatible
 from .draws import Draws
+from .dropout import Dropout, survivors
 from .errors import (
     AnyorderError,
     BackendUnsupportedError,
@@ -53,6 +54,7 @@ __all__ = [
     "DataError",
     "DistanceTerm",
     "Draws",
+    "Dropout",
     "IncompatiblePartsError",
     "LossHead",
     "LossOutput",
@@ -83,4 +85,5 @@ __all__ = [
     "map_tensors",
     "relative_shift",
     "require_compatible",
+    "survivors",
 ]

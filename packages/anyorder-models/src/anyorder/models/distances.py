@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from anyorder.core import Slots
+from anyorder.core import Dropout, Slots
 
 
 class Distances(nn.Module):
@@ -21,7 +21,7 @@ class Distances(nn.Module):
     def __init__(self, *, d_model: int, clamp_len: int | None = None, dropout: float = 0.0) -> None:
         super().__init__()
         self.d_model, self.clamp_len = d_model, clamp_len
-        self.drop = nn.Dropout(dropout)
+        self.drop = Dropout(dropout)
 
     def forward(self, readers: Slots, keys: Slots, *, dtype: torch.dtype) -> Float[Tensor, "G N D"]:
         """Every distance between readers and keys, the greatest first.

@@ -8,7 +8,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from anyorder.core import AttentionBackend, PositionBias, Slots, Visibility
+from anyorder.core import AttentionBackend, Dropout, PositionBias, Slots, Visibility
 
 from .attention import RelativeAttention
 
@@ -32,7 +32,7 @@ class FeedForward(nn.Module):
         self.expand = nn.Linear(d_model, d_inner)
         self.activation = activation(activation_name)
         self.contract = nn.Linear(d_inner, d_model)
-        self.drop = nn.Dropout(dropout)
+        self.drop = Dropout(dropout)
         self.norm = nn.LayerNorm(d_model, eps=norm_eps)
 
     def forward(self, states: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
@@ -71,7 +71,7 @@ class TwoStreamLayer(nn.Module):
             d_head=d_head,
             dropout=attention_dropout,
         )
-        self.drop = nn.Dropout(dropout)
+        self.drop = Dropout(dropout)
         self.norm = nn.LayerNorm(d_model, eps=norm_eps)
         self.feed_forward = FeedForward(
             d_model=d_model, d_inner=d_inner, dropout=dropout, activation_name=activation, norm_eps=norm_eps

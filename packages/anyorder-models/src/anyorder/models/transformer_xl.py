@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from anyorder.core import (
     AttentionBackend,
     BackboneOutput,
+    Dropout,
     MemoryState,
     PositionBias,
     Slots,
@@ -85,7 +86,7 @@ class TransformerXL(nn.Module):
             )
             for _ in range(n_layer)
         )
-        self.drop = nn.Dropout(dropout)
+        self.drop = Dropout(dropout)
         if not untie_biases:
             self._tie_biases()
         self.reset_parameters()
@@ -101,8 +102,7 @@ class TransformerXL(nn.Module):
         content_sees = Visibility.of(content, keys)
         query_sees = None if query is None else Visibility.of(query, keys)
 
-        h: Tensor | None = self.drop(self.embed(content))
-        g = None if query is None else self.drop(self.embed(query))
+        h, g = self._embed_streams(content, query)
         inputs: list[Tensor] = []
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, TwoStreamLayer)
@@ -123,10 +123,18 @@ class TransformerXL(nn.Module):
             layer_inputs=tuple(inputs),
         )
 
-    def embed(self, slots: Slots) -> Float[Tensor, "B N D"]:
+    def embed(self, ids: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         """Word vectors, or the learned query vector where a slot has no token."""
-        words: Tensor = self.embedding(slots.ids.clamp(min=0))
-        return torch.where((slots.ids < 0)[..., None], self.query_embedding.to(words.dtype), words)
+        words: Tensor = self.embedding(ids.clamp(min=0))
+        return torch.where((ids < 0)[..., None], self.query_embedding.to(words.dtype), words)
+
+    def _embed_streams(self, content: Slots, query: Slots | None) -> tuple[Tensor | None, Tensor | None]:
+        """Both streams by one look-up: each look-up has a gradient as large as the vocabulary."""
+        if query is None:
+            return self.drop(self.embed(content.ids)), None
+        both = self.drop(self.embed(torch.cat([content.ids, query.ids], dim=1)))
+        h, g = both.split([content.count, query.count], dim=1)
+        return h, g
 
     def reset_parameters(self) -> None:
         """Draw every weight from N(0, init_std); biases of dense layers 0, norms 1 and 0.
