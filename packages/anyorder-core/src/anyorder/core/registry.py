@@ -52,8 +52,8 @@ def find(seam: str, name: str, *, folder: Path | None = None) -> Callable[..., A
     if not claims:
         allowed = ", ".join(offers) or "none installed"
         raise PluginError(
-            f"no {seam} part is called {name!r} (available: {allowed}){did_you_mean(name, offers)}; "
-            "a part of your own is named by file and class, such as my_file.Zigzag"
+            f"no {seam} part is called {name!r} (available: {allowed}); a part of your own is named by file and class, "
+            f"such as my_file.Zigzag{did_you_mean(name, offers)}"
         )
     if len(claims) > 1:
         owners = " and ".join(sorted(f"{_origin(point)} ({point.value})" for point in claims))

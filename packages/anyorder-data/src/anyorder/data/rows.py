@@ -112,10 +112,11 @@ class Rows:
         # A pair needs the text of a whole segment without SEP, SEP and CLS, and one token more (data_utils.py).
         needed = self.length if self.layout == "plain" else self.length - FUNCTIONAL + 1
         if self.stream_length < needed:
+            most = self.split.token_count // needed
+            fewer = f"at most {most:,} streams, " if most else ""
             raise DataError(
                 f"the {self.split.name!r} split has {self.split.token_count:,} tokens, {self.stream_length:,} for each "
-                f"of {self.streams} streams, and a segment needs {needed}: use at most "
-                f"{self.split.token_count // needed} streams, a shorter length, or more text"
+                f"of {self.streams} streams, and a segment needs {needed:,}: use {fewer}a shorter length, or more text"
             )
         return (self.stream_length - needed) // self.stride + 1
 

@@ -26,7 +26,7 @@ __all__ = ["FORMAT", "Checkpoint", "checkpoints", "latest", "load_model", "save"
 FORMAT = 1
 """Version of the layout. A reader refuses a later one."""
 
-_MODEL, _OPTIMIZER, _MEMORY, _STATE = (
+_MODEL, _OPTIMIZER, _MEMORY, STATE = (
     "model.safetensors",
     "optimizer.safetensors",
     "memory.safetensors",
@@ -49,7 +49,7 @@ class Checkpoint:
         Raises:
             CheckpointError: a file is missing, truncated, altered or of a later format.
         """
-        path = folder / _STATE
+        path = folder / STATE
         try:
             state = json.loads(path.read_bytes())
             step, files = int(state["step"]), dict(state["files"])
@@ -139,7 +139,7 @@ def save(
                 "files": files,
                 "memory_contiguous": None if memory is None else memory.contiguous,
             }
-            write_json(new / _STATE, record | {"sha256": _digest(record)})
+            write_json(new / STATE, record | {"sha256": _digest(record)})
     except (OSError, SafetensorError) as error:
         if not disk_full(error):
             raise

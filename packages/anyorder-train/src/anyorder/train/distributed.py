@@ -31,6 +31,8 @@ class Team:
             device = "cuda" if torch.cuda.is_available() else "cpu"
         if device.startswith("cuda") and not torch.cuda.is_available():
             raise RecipeError(f"device is {device!r} but no CUDA device is available; use 'cpu'", path="train.device")
+        if device.partition(":")[0] not in ("cpu", "cuda"):
+            raise RecipeError(f"device is {device!r}; allowed are cpu, cuda and auto", path="train.device")
         place = torch.device("cuda", local) if device == "cuda" else torch.device(device)
         if size == 1:
             return cls(rank=0, size=1, device=place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import warnings
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from anyorder.core import CheckpointError
 
 from .assemble import assemble, open_text
 from .atomic import write_text
-from .checkpoint import checkpoints, latest, load_model
+from .checkpoint import STATE, checkpoints, latest, load_model
 from .distributed import Team
 from .initial import load_initial
 from .loop import CHECKPOINTS, FitResult
@@ -63,8 +64,13 @@ def run(
         require_same(recipe, folder)
     else:
         require_unused(folder)
+    if (folder / "comparison.json").exists():
+        raise CheckpointError(f"{folder} holds a comparison, whose runs are in its folder cells; choose another folder")
 
     data = open_text(recipe)
+    fingerprint = f"{recipe.digest}-{data.corpus.manifest.fingerprint[:16]}"
+    if resume:
+        require_same_text(folder, fingerprint)
     torch.manual_seed(recipe.seed)
     objective = assemble(
         recipe,
@@ -93,7 +99,7 @@ def run(
             tracker=tracked,
             progress=progress,
             resume=resume,
-            fingerprint=f"{recipe.digest}-{data.corpus.manifest.fingerprint[:16]}",
+            fingerprint=fingerprint,
         )
 
 
@@ -110,6 +116,21 @@ def require_same(recipe: Recipe, folder: Path) -> None:
             f"{folder} holds a run of another recipe: {shown}; resume with its own ({folder / RECIPE}), or choose "
             "another folder"
         )
+
+
+def require_same_text(folder: Path, fingerprint: str) -> None:
+    """Raise ``CheckpointError`` where the newest checkpoint knows another text; asked before anything is written."""
+    for place in reversed(checkpoints(folder / CHECKPOINTS)):
+        try:
+            known = json.loads((place / STATE).read_text(encoding="utf-8"))["fingerprint"]
+        except (OSError, ValueError, KeyError, TypeError):  # damaged, which whoever reads it whole will say
+            continue
+        if known.rpartition("-")[2] != fingerprint.rpartition("-")[2]:
+            raise CheckpointError(
+                f"{folder} was trained on a corpus of other text or another tokenizer; go on with its own "
+                "(data.corpus), or choose another folder"
+            )
+        return
 
 
 def keep_recipe(recipe: Recipe, folder: Path) -> None:

@@ -33,6 +33,8 @@ def run(args: argparse.Namespace) -> int:
     if twice:
         raise RecipeError(f"two recipes are called {twice[0]!r}; give each a name of its own", path="name")
     folder = args.out or Path("runs") / f"compare-{'-'.join(names)}"
+    if (folder / "metrics.jsonl").exists():
+        raise RecipeError(f"--out {folder}: it holds a run of its own; choose another folder")
     report = compare(recipes, seeds=args.seeds, folder=folder, unequal=args.unequal)
     print(report)
     return 0

@@ -81,4 +81,4 @@ class _Predict:
         output = self.objective.backbone(streams, memory)
         readout = streams.readouts[TARGETS]
         hidden: Tensor = readout.gather(output.stream(readout.stream))
-        return hidden
+        return torch.where(readout.weight[..., None] > 0, hidden, 0.0)  # of weight 0 there is no prediction

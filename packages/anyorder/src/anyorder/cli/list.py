@@ -42,7 +42,7 @@ def _describe(seam: str, name: str) -> list[str]:
         return [head, f"    BROKEN: {' '.join(str(error).split())}"]
     parameters, open_ended = signature(part)
     arguments = [str(parameter) for parameter in parameters.values()] + ["..."] * open_ended
-    return [head, f"    {first_line(part)}", *([f"    {', '.join(arguments)}"] if arguments else [])]
+    return [head, f"    {first_line(part).replace('``', '')}", *([f"    {', '.join(arguments)}"] if arguments else [])]
 
 
 def _owner(point: object) -> str:

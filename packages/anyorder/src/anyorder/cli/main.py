@@ -6,8 +6,10 @@ Exit codes: 0 done, 1 the run failed or a check did, 2 the recipe, the data or t
 from __future__ import annotations
 
 import argparse
+import difflib
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -52,10 +54,12 @@ _COMMANDS = (
     ui,
 )
 
+_WRONG_PLACES = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {_one_line(message)} (see {self.prog} --help)\n")
+        self.exit(2, f"error: {_one_line(message)}{_nearest(message)} (see {self.prog} --help)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,6 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         if _is_for_people(error):
             print(f"error: {_one_line(str(error))}", file=sys.stderr)
+            return 2
+        if isinstance(error, _WRONG_PLACES) and error.filename is not None:
+            print(f"error: {error.filename}: {error.strerror} (--debug shows where)", file=sys.stderr)
             return 2
         what = _one_line(str(error)) or "no message"
         print(f"error: {type(error).__name__}: {what} (--debug shows where)", file=sys.stderr)
@@ -115,6 +122,15 @@ def _is_for_people(error: Exception) -> bool:
     """Whether it is an ``AnyorderError``; if no command has imported the class, nothing can have raised one."""
     errors = sys.modules.get("anyorder.core.errors")
     return errors is not None and isinstance(error, errors.AnyorderError)
+
+
+def _nearest(message: str) -> str:
+    """The allowed word nearest to the one that argparse refuses."""
+    found = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+    if found is None:
+        return ""
+    near = difflib.get_close_matches(found[1], [word.strip("' ") for word in found[2].split(",")], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _one_line(text: str) -> str:

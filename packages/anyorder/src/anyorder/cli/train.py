@@ -22,6 +22,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.start is not None:
+        from anyorder.core import RecipeError
+        from anyorder.models import ABOUT
+
+        if not (args.start / ABOUT).is_file():
+            problem = f"--from {args.start}: no model folder: it has no {ABOUT}"
+            raise RecipeError(f"{problem}; make one with `anyorder import`, or go on with a run by --resume")
         args.settings.append(f"model.init_from={json.dumps(str(args.start))}")
     recipe = load(args)
     from anyorder.train.run import run as train

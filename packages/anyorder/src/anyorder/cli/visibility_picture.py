@@ -41,7 +41,7 @@ def draw(view: View, path: Path) -> None:
     margin = 0.5 + 0.09 * widest
     width = sum(margin + cell * keys for _ in view.panels) + 0.6
     tallest = max(len(panel.readers) for panel in view.panels)
-    above = 1.35 + (0.075 * max(map(len, view.keys)) if labels else 0.0)
+    above = 0.95 + (0.065 * max(map(len, view.keys)) if labels else 0.0)
     height = above + cell * tallest + 0.85
     figure = Figure(figsize=(max(width, 6.4), height), dpi=150)
     FigureCanvasAgg(figure)
@@ -67,6 +67,7 @@ def draw(view: View, path: Path) -> None:
         frameon=False,
         fontsize=8,
     )
+    path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
     try:
         figure.savefig(beside)
@@ -92,7 +93,12 @@ def _draw_panel(axes: Any, panel: Panel, view: View, *, labels: bool) -> None:
         axes.set_yticks([r - 0.5 for r in range(1, readers)], minor=True)
         axes.grid(which="minor", color="white", linewidth=1.5)
     else:
-        axes.set_ylabel("reader", fontsize=8)
+        apart = 16 if keys <= 320 else 64  # places count from 1, memory backwards from -1
+        across = [p for p in range(-view.past, keys - view.past + 1) if p == 1 or (p and p % apart == 0)]
+        axes.set_xticks([p + view.past - (p > 0) for p in across], [str(p) for p in across])
+        down = [1, *range(apart, readers + 1, apart)]
+        axes.set_yticks([p - 1 for p in down], [str(p) for p in down])
+        axes.set_ylabel("slot that reads" if panel.stream == "content" else "prediction", fontsize=8)
         axes.tick_params(labelsize=7)
     if view.past:
         axes.axvline(view.past - 0.5, color="black", linewidth=1.0)

@@ -62,6 +62,8 @@ def view_of_sentence(
     plan = Plan.from_order(torch.tensor([given + ranked]), given=len(given))
     batch, vocab = _sentence(tokens)
     builder = find("masks", masks or "two_stream")().scoring()
+    if "consecutive" in builder.needs and given + ranked != list(range(len(tokens))):
+        raise RecipeError(f"--masks {masks}: it predicts from left to right to the end; two_stream takes any order")
     if "one_shot" in builder.needs:  # all at once, whatever the order
         plan = Plan.of(plan.target.long(), plan.target)
     streams = builder.build(

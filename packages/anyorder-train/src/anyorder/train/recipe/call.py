@@ -31,6 +31,8 @@ from .source import Node
 
 __all__ = ["Call", "Factory", "check", "check_part", "unknown_key", "wrong_type"]
 
+_PLAIN_TYPES = (dict, list, tuple, str, int, float, bool, Path)
+
 _SEAM_OF_PROTOCOL = {
     OrderSampler: "order",
     MaskBuilder: "masks",
@@ -239,7 +241,9 @@ def _convert(node: Node, parameter: Parameter, path: str, context: frozenset[str
         return check_part(node, seam or parameter.name, path, context=context)
     if seam is not None and isinstance(node.value, str):
         return check_part(node, seam, path, context=context)
-    if node.is_mapping and inspect.isclass(parameter.hint) and not issubclass(parameter.hint, dict):
+    if seam is not None and isinstance(node.value, list):
+        return [check_part(item, seam, f"{path}.{index}", context=context) for index, item in enumerate(node.value)]
+    if node.is_mapping and inspect.isclass(parameter.hint) and not issubclass(parameter.hint, _PLAIN_TYPES):
         return check(node, parameter.hint, path, context=context)
     try:
         value = coerce(node.plain(), parameter.hint)

@@ -24,6 +24,7 @@ def check_combinations(sections: Mapping[str, Any]) -> list[str]:
     """
     notes: list[str] = []
     data, memory, model = sections["data"], sections["memory"], sections["model"]
+    _check_data(data)
     order = _check_order(sections["objective"], data, notes)
     _check_memory(memory, data, order, sections["objective"]["order"], notes)
     for key in ("optimizer", "train"):
@@ -43,6 +44,13 @@ def stride_of(data: Call, memory: Call) -> int:
     length: int = data.get("length")
     whole = length // 2 if data.get("layout") == "pairs" else length  # a pair follows text that is read once
     return data.get("stride") or memory.get("reuse_len") or whole
+
+
+def _check_data(data: Call) -> None:
+    for name in ("length", "vocab_size"):
+        size = data.get(name)
+        if size < 1:
+            raise RecipeError(f"{name} is {size}; it must be 1 or more", path=f"data.{name}", source=data.where(name))
 
 
 def _check_order(objective: Mapping[str, Any], data: Call, notes: list[str]) -> Any:

@@ -53,6 +53,17 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Data(Settings):
+    """The text. A prepared corpus brings its tokenizer, so that ``vocab_size`` is none of its settings."""
+
+    def resolve(self, value: Call) -> dict[str, Any]:
+        tree = value.resolved()
+        if tree.get("corpus") is not None:
+            tree.pop("vocab_size", None)
+        return tree
+
+
+@dataclass(frozen=True, kw_only=True)
 class Part:
     """A section that names a part by ``type``. ``default`` is the type where the recipe says nothing."""
 
@@ -143,7 +154,7 @@ def _number(node: Node, path: str) -> float:
 
 
 SECTIONS: dict[str, Section] = {
-    "data": Settings(
+    "data": Data(
         name="data",
         target=open_rows,
         reserved={"batch_size": "it is train.batch_size", "seed": "it is the recipe's own seed"},
