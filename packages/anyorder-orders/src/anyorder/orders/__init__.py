@@ -7,6 +7,7 @@ from .left_to_right import LeftToRight
 from .ngram_spans import NgramSpans
 from .permutation import Permutation, plan_from_ranks, repeated_ranks
 from .prefix import Prefix
+from .recorded import Recorded
 from .subset import Subset
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "NgramSpans",
     "Permutation",
     "Prefix",
+    "Recorded",
     "Subset",
     "TargetChoice",
     "plan_from_ranks",
