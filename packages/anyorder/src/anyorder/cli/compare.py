@@ -6,9 +6,10 @@ Cells that are done are not done again. Recipes must have equal budgets, unless 
 from __future__ import annotations
 
 import argparse
+import hashlib
 from pathlib import Path
 
-from .recipe_options import add_settings
+from .recipe_options import add_settings, add_yardsticks
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -16,6 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
     parser.add_argument("--seeds", metavar="N", type=int, default=1, help="seeds of each recipe (%(default)s)")
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="runs/compare-NAMES by default")
+    add_yardsticks(parser)
     parser.add_argument("--unequal", action="store_true", help="allow different tokens, parameters or data")
 
 
@@ -24,17 +26,26 @@ def run(args: argparse.Namespace) -> int:
 
     if args.seeds < 1:
         raise RecipeError(f"--seeds {args.seeds}: a number of seeds, 1 or more")
-    from anyorder.train.compare import compare
+    from anyorder.train.compare import Questions, compare
     from anyorder.train.recipe import load_recipe
 
+    questions = Questions(yardsticks=args.yardsticks)
     recipes = [load_recipe(path, overrides=args.settings) for path in args.recipes]
     names = [recipe.name for recipe in recipes]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise RecipeError(f"two recipes are called {twice[0]!r}; give each a name of its own", path="name")
-    folder = args.out or Path("runs") / f"compare-{'-'.join(names)}"
+    folder = args.out or Path("runs") / _folder_name(names)
     if (folder / "metrics.jsonl").exists():
         raise RecipeError(f"--out {folder}: it holds a run of its own; choose another folder")
-    report = compare(recipes, seeds=args.seeds, folder=folder, unequal=args.unequal)
+    report = compare(recipes, seeds=args.seeds, folder=folder, unequal=args.unequal, questions=questions)
     print(report)
     return 0
+
+
+def _folder_name(names: list[str]) -> str:
+    """The recipes' names, or, of many, the first ones and a digest of all: the same for the same recipes."""
+    if len(names) <= 6:
+        return f"compare-{'-'.join(names)}"
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:8]
+    return f"compare-{'-'.join(names[:3])}-and-{len(names) - 3}-more-{digest}"

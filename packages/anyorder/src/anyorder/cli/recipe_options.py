@@ -25,6 +25,16 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_yardsticks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--yardsticks",
+        metavar="WHICH",
+        default="basic",
+        help="%(default)s; all, which adds any_order, diffusion_bound and pseudo_likelihood, with many more passes; or "
+        "names divided by commas",
+    )
+
+
 def load(args: argparse.Namespace) -> Recipe:
     from anyorder.train.recipe import load_recipe
 

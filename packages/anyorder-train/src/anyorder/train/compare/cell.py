@@ -10,7 +10,7 @@ from typing import Any
 
 from ..atomic import write_json
 from ..recipe import Recipe
-from ..yardsticks import Measurement
+from ..yardsticks import Measurement, choose_yardsticks
 
 __all__ = ["CELL", "Cell", "CellResult", "Questions"]
 
@@ -20,10 +20,23 @@ _FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """What is asked of every model after training; a cell that was asked anything else is asked again."""
+    """What is asked of every model after training; a cell that was asked anything else is asked again.
+
+    Attributes:
+        windows: of held-out text, at most.
+        seed: of what is hidden.
+        yardsticks: ``basic``, ``all``, or names divided by commas.
+
+    Raises:
+        RecipeError: no yardstick has such a name.
+    """
 
     windows: int = 128
     seed: int = 0
+    yardsticks: str = "basic"
+
+    def __post_init__(self) -> None:
+        choose_yardsticks(self.yardsticks)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ from ..recipe import Recipe, load_recipe
 from ..rows import TextRows
 from ..run import RECIPE, choose_tracker, run
 from ..tracking import TrackedRun
-from ..yardsticks import Measurement, held_out_windows, measure_all
+from ..yardsticks import Measurement, choose_yardsticks, held_out_windows, measure_all
 from .cell import CELL, CellResult, Questions
 
 __all__ = ["FAILURE", "work"]
@@ -66,6 +66,7 @@ def work(folder: Path, *, questions: Questions, parent: str | None = None, uri: 
             objective,
             held_out_windows(data, limit=questions.windows, seed=questions.seed),
             piece_bytes=torch.from_numpy(data.corpus.tokenizer.piece_bytes),
+            yardsticks=choose_yardsticks(questions.yardsticks),
             seed=questions.seed,
         )
         result = _result(recipe, data, objective, trained, measured, questions)
@@ -185,6 +186,7 @@ def _main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--windows", type=int, required=True)
     parser.add_argument("--windows-seed", type=int, required=True)
+    parser.add_argument("--yardsticks", required=True)
     parser.add_argument("--parent")
     parser.add_argument("--uri")
     args = parser.parse_args()
@@ -192,7 +194,7 @@ def _main() -> int:
     warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
     (args.folder / FAILURE).unlink(missing_ok=True)
     try:
-        questions = Questions(windows=args.windows, seed=args.windows_seed)
+        questions = Questions(windows=args.windows, seed=args.windows_seed, yardsticks=args.yardsticks)
         work(args.folder, questions=questions, parent=args.parent, uri=args.uri)
     except KeyboardInterrupt as stop:
         return 128 + int(getattr(stop, "signum", signal.SIGINT))

@@ -78,6 +78,7 @@ def compare(
         require_same(cell.recipe, cell.folder)
     tracker = choose_tracker(recipes[0])
     params = {"recipes": [recipe.name for recipe in recipes], "seeds": seeds, "windows": questions.windows}
+    params |= {"yardsticks": questions.yardsticks}
     tags = {"anyorder.kind": "comparison"}
     with sole_owner(folder), tracker.run(folder, name=folder.name, params=params, tags=tags, resume=True) as tracked:
         uri = default_uri(folder)

@@ -33,6 +33,7 @@ def run_in_process(cell: Cell, *, parent: str | None, uri: str | None) -> CellRe
     keep_recipe(cell.recipe, cell.folder)
     command = [sys.executable, "-m", "anyorder.train.compare.child", str(cell.folder)]
     command += ["--windows", str(cell.questions.windows), "--windows-seed", str(cell.questions.seed)]
+    command += ["--yardsticks", cell.questions.yardsticks]
     command += ["--parent", parent] if parent else []
     command += ["--uri", uri] if uri else []
     # Its standard input stays open for as long as this process lives; a terminal's Ctrl-C comes to it once, from here.

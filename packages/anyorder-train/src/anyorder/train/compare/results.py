@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from ..yardsticks import YARDSTICKS, Measurement, Score, Standing
+from ..yardsticks import ALL_YARDSTICKS, Measurement, Score, Standing
 from ..yardsticks.yardstick import ratio_error
 from .cell import CellResult
 from .statistics import Estimate, estimate, t_quantile
@@ -62,7 +62,7 @@ class Results:
     @property
     def yardsticks(self) -> list[str]:
         """Names, in the order of the suite; those that are new to it come last."""
-        known = [yardstick.name for yardstick in YARDSTICKS]
+        known = [yardstick.name for yardstick in ALL_YARDSTICKS]
         found = dict.fromkeys(name for cell in self.cells for name in cell.measurements)
         return sorted(found, key=lambda name: known.index(name) if name in known else len(known))
 
@@ -98,6 +98,10 @@ class Results:
         if math.isnan(half):
             return Estimate(mean=mean)
         return Estimate(mean=mean, low=mean - half, high=mean + half)
+
+    def spread(self, recipe: str, yardstick: str) -> Estimate | None:
+        """How much a window's score varies with the sampled order, in bits per token; None where none is sampled."""
+        return self.over_seeds(recipe, lambda cell: self._measurement(cell, yardstick).spread)
 
     def values(self, recipe: str, yardstick: str, *, part: str = "all") -> list[float]:
         """Bits per token of each seed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..yardsticks import YARDSTICKS
+from ..yardsticks import ALL_YARDSTICKS
 from .results import Difference, Results
 
 __all__ = ["Verdict", "about_seeds", "title_of", "verdict"]
@@ -28,7 +28,7 @@ class Verdict:
 
 def title_of(yardstick: str) -> str:
     """The yardstick's name for people."""
-    return next((known.title for known in YARDSTICKS if known.name == yardstick), yardstick)
+    return next((known.title for known in ALL_YARDSTICKS if known.name == yardstick), yardstick)
 
 
 def verdict(results: Results, yardstick: str) -> Verdict:

@@ -52,6 +52,7 @@ class Cloze:
     name = "cloze"
     title = "Cloze"
     says = "one hidden token, everything else of the window visible to models that can look both ways"
+    kinds = "exact for every model, a left-to-right one knowing the left context only"
 
     def defined_for(self, objective: Objective) -> Standing:
         return standing_of(objective, _WAYS, otherwise={})

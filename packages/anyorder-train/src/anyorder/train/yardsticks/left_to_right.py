@@ -11,7 +11,7 @@ from torch import Tensor
 from anyorder.core import CONSECUTIVE, ONE_SHOT, PERMUTATION, Draws, Plan, TokenBatch
 
 from ..objective import Objective
-from .hidden import predictable
+from .halves import second_half
 from .hiding import measure_hidden
 from .plans import left_to_right
 from .way import Way, standing_of
@@ -57,6 +57,9 @@ class LeftToRight:
     name = "left_to_right"
     title = "Left to right"
     says = "the second half of a window, each token from all that stand before it"
+    kinds = (
+        "exact for left-to-right and permutation models; undefined for models that predict all hidden tokens at once"
+    )
 
     def defined_for(self, objective: Objective) -> Standing:
         return standing_of(objective, _WAYS, otherwise=_OTHERWISE)
@@ -64,12 +67,10 @@ class LeftToRight:
     def measure(
         self, objective: Objective, windows: TokenBatch, *, piece_bytes: Int[Tensor, " V"], seed: int = 0
     ) -> Measurement:
-        hidden = predictable(windows)
-        hidden[:, : windows.length // 2] = False
         return measure_hidden(
             objective,
             windows,
-            {"all": hidden[:, None]},
+            {"all": second_half(windows)[:, None]},
             yardstick=self.name,
             standing=self.defined_for(objective),
             ways=_WAYS,

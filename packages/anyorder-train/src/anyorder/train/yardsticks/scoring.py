@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from anyorder.core import Draws, LossHead, Plan, Streams, TensorStruct, TokenBatch
+from anyorder.core import AnyorderError, Draws, LossHead, Plan, Streams, TensorStruct, TokenBatch
 from anyorder.core.testing import AuditedSegment, find_leaks
 
 from ..objective import Objective
@@ -105,7 +105,10 @@ def _rows_of(value: Rows, part: slice) -> Rows:
 def _build(objective: Objective, batch: TokenBatch, plan: Plan, *, num_targets: int) -> Streams:
     draws = Draws(0, rows=batch.rows, purpose="masks")
     masks = objective.masks.scoring()
-    return masks.build(batch, plan, vocab=objective.vocab, num_targets=num_targets, generator=draws)
+    try:
+        return masks.build(batch, plan, vocab=objective.vocab, num_targets=num_targets, generator=draws)
+    except AnyorderError as error:
+        raise UnscorableError(f"its masks refuse the question: {error}") from error
 
 
 def _audit(objective: Objective, batch: TokenBatch, plan: Plan, *, num_targets: int) -> None:

@@ -57,6 +57,7 @@ class SpanRecovery:
     name = "span_recovery"
     title = "Span recovery"
     says = "1 to 5 adjacent hidden tokens scored jointly, in a single pass"
+    kinds = "exact for every model, as what it says of the span in one pass: a chain rule or a product"
 
     def defined_for(self, objective: Objective) -> Standing:
         return standing_of(objective, (CHAIN, PRODUCT, LEFT_CONTEXT), otherwise={})
@@ -102,6 +103,7 @@ class SpanRecoveryStepwise:
     name = "span_recovery_stepwise"
     title = "Span recovery, token by token"
     says = "5 adjacent hidden tokens scored jointly, with as many passes as the model needs to use its own answers"
+    kinds = "exact for every model: its chain rule over the span, after both sides or after the left one"
 
     def defined_for(self, objective: Objective) -> Standing:
         return standing_of(objective, (CHAIN, STEPWISE, LEFT_CONTEXT), otherwise={})

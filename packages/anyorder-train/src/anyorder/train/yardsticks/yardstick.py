@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ from anyorder.core import TokenBatch
 
 from ..objective import Objective
 
-__all__ = ["Measurement", "Score", "Standing", "Yardstick"]
+__all__ = ["Measurement", "Score", "Standing", "Yardstick", "spread_of"]
 
 Kind = Literal["exact", "bound", "undefined"]
 
@@ -96,6 +96,16 @@ def ratio_error(values: tuple[float, ...], counts: tuple[int, ...]) -> float:
     return math.sqrt(len(used) / (len(used) - 1) * squares) / sum(count for _, count in used)
 
 
+def spread_of(samples: Sequence[Score]) -> float | None:
+    """Standard deviation of a window's bits a token over samples of it, pooled over windows; None for one sample."""
+    variances = []
+    for nats, tokens in zip(zip(*(score.nats for score in samples), strict=True), samples[0].tokens, strict=True):
+        if tokens and len(nats) > 1:
+            mean = math.fsum(nats) / len(nats)
+            variances.append(math.fsum((one - mean) ** 2 for one in nats) / (len(nats) - 1) / tokens**2)
+    return math.sqrt(math.fsum(variances) / len(variances)) / math.log(2) if variances else None
+
+
 def _ratio(above: float, below: float) -> float:
     return above / below if below else math.nan
 
@@ -108,12 +118,15 @@ class Measurement:
         yardstick: its name.
         standing: what the number is, and what the model could see.
         scores: the score of each part, such as one span length; ``all`` is the headline. Empty where undefined.
+        spread: standard deviation, in bits a token, of one window's score from one sampled order (or noise level) to
+            another; None where nothing is sampled.
         seconds: how long it took.
     """
 
     yardstick: str
     standing: Standing
     scores: Mapping[str, Score]
+    spread: float | None = None
     seconds: float = 0.0
 
     @property
@@ -133,6 +146,7 @@ class Measurement:
             yardstick=tree["yardstick"],
             standing=Standing(**tree["standing"]),
             scores=scores,
+            spread=tree.get("spread"),
             seconds=tree["seconds"],
         )
 
@@ -150,6 +164,11 @@ class Yardstick(Protocol):
     @property
     def says(self) -> str:
         """What the number says, in a sentence for the report."""
+        ...
+
+    @property
+    def kinds(self) -> str:
+        """For which models the number is exact, a bound or undefined, for the report."""
         ...
 
     def defined_for(self, objective: Objective) -> Standing:
