@@ -7,17 +7,39 @@ from collections.abc import Sequence
 from anyorder.attention import SegmentBias, TransformerXLBias
 from anyorder.core import LossHead, MaskBuilder, Memory, OrderSampler, PositionBias
 from anyorder.core.testing import LossHeadContract, MemoryContract, OrderSamplerContract, PositionBiasContract
-from anyorder.losses import CrossEntropy, NextSentence
-from anyorder.masks import InPlace, Shift, TwoStream
+from anyorder.losses import CrossEntropy, NextSentence, ReplacedTokens
+from anyorder.masks import BlockCopy, InPlace, MPNet, Shift, TwoStream
 from anyorder.memory import NoMemory, SegmentMemory
-from anyorder.orders import LastFraction, LeftToRight, NgramSpans, Permutation, Prefix, Subset
+from anyorder.orders import (
+    AllTargets,
+    AnyOrderCut,
+    LastFraction,
+    LeftToRight,
+    Mixture,
+    NgramSpans,
+    NoiseLevel,
+    Permutation,
+    Prefix,
+    RightToLeft,
+    SpanBlocks,
+    Subset,
+)
 
 
 class OrderContract(OrderSamplerContract):
     """With every mask builder of ours that takes the order."""
 
     def builders(self) -> Sequence[MaskBuilder]:
-        ours = (TwoStream(), Shift(), InPlace(), InPlace(mask=1.0, random=0.0))
+        ours = (
+            TwoStream(),
+            Shift(),
+            InPlace(),
+            InPlace(mask=1.0, random=0.0),
+            InPlace(visibility="ordered"),
+            MPNet(),
+            MPNet(mask=1.0, random=0.0),
+            BlockCopy(),
+        )
         return (*super().builders(), *(masks for masks in ours if masks.needs <= self.make().traits))
 
 
@@ -73,6 +95,62 @@ class TestSubsetOfSpans(OrderContract):
         return Subset(unit="spans", rate=0.3)
 
 
+class TestSubsetKnownTogether(OrderContract):
+    def make(self) -> OrderSampler:
+        return Subset(rate=0.3, context="together")
+
+
+class TestClozeLeftToRight(OrderContract):
+    def make(self) -> OrderSampler:
+        return LeftToRight(targets=LastFraction(k=3))
+
+
+class TestPrefixOfSomeTargets(OrderContract):
+    def make(self) -> OrderSampler:
+        return Prefix(targets=LastFraction(k=3))
+
+
+class TestRightToLeft(OrderContract):
+    def make(self) -> OrderSampler:
+        return RightToLeft()
+
+
+class TestSpanBlocks(OrderContract):
+    def make(self) -> OrderSampler:
+        return SpanBlocks(targets=NgramSpans(k=3))
+
+
+class TestNoiseLevel(OrderContract):
+    def make(self) -> OrderSampler:
+        return NoiseLevel()
+
+
+class TestNoiseLevelOfOwnChance(OrderContract):
+    def make(self) -> OrderSampler:
+        return NoiseLevel(schedule="cosine", weight="one", antithetic=False)
+
+
+class TestNoiseLevelOfBlocks(OrderContract):
+    def make(self) -> OrderSampler:
+        return NoiseLevel(block_size=4)
+
+
+class TestAnyOrderCut(OrderContract):
+    def make(self) -> OrderSampler:
+        return AnyOrderCut()
+
+
+class TestMixtureByRow(OrderContract):
+    def make(self) -> OrderSampler:
+        parts = [Permutation(targets=AllTargets()), LeftToRight(), NoiseLevel(block_size=8)]
+        return Mixture(parts=parts, probabilities=[0.5, 0.2, 0.3])
+
+
+class TestMixtureByBatch(OrderContract):
+    def make(self) -> OrderSampler:
+        return Mixture(parts=[AnyOrderCut(), NoiseLevel(), Subset()], probabilities=[1, 1, 1], per="batch")
+
+
 class TestTransformerXLBias(PositionBiasContract):
     def make(self) -> PositionBias:
         return TransformerXLBias(d_model=self.width, n_head=self.heads, d_head=self.head_dim)
@@ -122,6 +200,16 @@ class TestCrossEntropy(HeadContract):
         return CrossEntropy(vocab_size=self.vocab.size)
 
 
+class TestCrossEntropyRegularised(HeadContract):
+    def make(self) -> LossHead:
+        return CrossEntropy(vocab_size=self.vocab.size, label_smoothing=0.1, z_loss=1e-2)
+
+
 class TestNextSentence(HeadContract):
     def make(self) -> LossHead:
         return NextSentence(d_model=self.width, cls_id=self.vocab.cls)
+
+
+class TestReplacedTokens(HeadContract):
+    def make(self) -> LossHead:
+        return ReplacedTokens(d_model=self.width)

@@ -461,7 +461,7 @@ class Head:
             total = (loss * weight).mean(dim=1).sum() * weight.shape[1] / hidden.shape[0]
         return LossOutput(
             loss_sum=total,
-            weight_sum=count,
+            weight_sum=readout.weight.sum() if self.fault == "count ignored" else readout.weight_sum,
             per_target=loss * weight if self.fault == "weighted twice" else loss,
         )
 
@@ -474,6 +474,7 @@ class Head:
         ("mean", "nothing_to_predict_is_a_zero_that_can_be_differentiated"),
         ("row mean", "parts_add_up_to_the_whole"),
         ("weighted twice", "is_a_finite_sum_and_a_weight"),
+        ("count ignored", "is_a_finite_sum_and_a_weight"),
     ],
 )
 def test_wrong_heads_are_caught(fault: str, law: str) -> None:

@@ -166,3 +166,28 @@ def test_devices_agree_to_the_bit() -> None:
     assert torch.equal(cpu.rand(1000), cuda.rand(1000).cpu())
     assert torch.equal(cpu.permutation(1000), cuda.permutation(1000).cpu())
     assert torch.equal(cpu.categorical([0.1, 0.9], 1000), cuda.categorical([0.1, 0.9], 1000).cpu())
+
+
+def test_shared_numbers_are_of_the_step_and_differ_from_call_to_call() -> None:
+    one, other = Draws(1, 5, rows=4), Draws(1, 5, rows=[90, 3])
+    first, second = one.shared(), one.shared()
+    assert (first, second) == (other.shared(), other.shared())
+    assert len({first, second, Draws(1, 6, rows=4).shared(), Draws(2, 5, rows=4).shared()}) == 4
+    many = torch.tensor([Draws(1, step, rows=1).shared() for step in range(2000)])
+    assert float(many.mean()) == pytest.approx(0.5, abs=0.03)
+    assert float(many.min()) >= 0.0
+    assert float(many.max()) < 1.0
+
+
+def test_spread_numbers_are_even_over_rows_and_uniform_over_steps() -> None:
+    spread = torch.stack([Draws(1, step, rows=range(40, 72)).spread() for step in range(500)])  # [step, row]
+    assert float(spread.sort(dim=1).values.diff(dim=1).max()) < 3 / 32
+    assert torch.histc(spread[:, 7], bins=5, min=0, max=1).tolist() == pytest.approx([100] * 5, abs=35)
+    assert torch.equal(Draws(1, 3, rows=[71, 45]).spread(), spread[3, [31, 5]])
+
+
+def test_shared_and_spread_numbers_leave_the_rows_their_own() -> None:
+    one, other = Draws(1, rows=3), Draws(1, rows=3)
+    one.shared()
+    other.spread()
+    assert torch.equal(one.bits(4), other.bits(4)), "each is one call, whatever it gives"

@@ -7,7 +7,7 @@ from .protocols import MaskBuilder, OrderSampler
 
 _REMEDIES = {
     "consecutive": "use two_stream, which takes any order, or order.type 'left_to_right' or 'prefix'",
-    "one_shot": "use two_stream, which takes any order, or order.type 'subset'",
+    "one_shot": "use two_stream, which takes any order, masks.visibility 'ordered', or order.type 'subset'",
     "permutation": "use order.type 'permutation'",
 }
 

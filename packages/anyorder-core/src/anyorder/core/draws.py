@@ -66,6 +66,8 @@ class Draws:
         for part in (seed, step, *purpose.encode()):
             key = _mix_int((key ^ (part % _WORD)) + _GOLDEN)
         self._key: Int[Tensor, " B"] = _mix((_as_int64(key) ^ numbers.to(torch.int64)) + _GOLDEN).to(device)
+        self._numbers: Int[Tensor, " B"] = numbers.to(device, torch.int64)
+        self._step_key = _mix_int(key + _GOLDEN)
         self._calls = 0
 
     @property
@@ -107,6 +109,19 @@ class Draws:
         """A uniform permutation of ``0 .. length - 1`` for each row."""
         return self.bits(length).argsort(dim=1)
 
+    def shared(self) -> float:
+        """One uniform number in [0, 1) with 24 bits, the same for every row of the step, on every rank."""
+        return (self._step_bits() >> 40) * 2.0**-24
+
+    def spread(self) -> Float[Tensor, " B"]:
+        """Uniform in [0, 1) for each row, and evenly spread over neighbouring rows; float32.
+
+        A number of the step plus the row's number times the golden ratio, modulo 1 (Weyl's sequence): any run of rows
+        is nearly as even as a stratified draw, though no row needs to know how many there are.
+        """
+        start = _as_int64(self._step_bits())
+        return _shift_right(start + self._numbers * _GOLDEN, 40).to(torch.float32) * 2.0**-24
+
     def torch(self) -> torch.Generator:
         """An ordinary generator of the whole batch, for code that wants one; rows are no longer independent."""
         self._calls += 1
@@ -115,3 +130,8 @@ class Draws:
         generator = torch.Generator(device=self.device)
         generator.manual_seed(int(seed) & ((1 << 63) - 1))
         return generator
+
+    def _step_bits(self) -> int:
+        """An unsigned number of 64 bits of the step, whatever its rows."""
+        self._calls += 1
+        return _mix_int(self._step_key + self._calls * _GOLDEN)

@@ -25,11 +25,15 @@ class Plan(TensorStruct):
             Tokens of one time are known together.
         target: whether the token is predicted. Never true for a fixed token.
         weight: weight of each target's loss (1, or 1/t and the like); read where ``target`` is true.
+        count: what a row's weighted losses are divided by, in tokens. None, for a mean over targets: the sum of the
+            weights. A sampler whose weights make a bound of the whole row's likelihood (1/t in masked diffusion) gives
+            the row's number of tokens: dividing by the weights that were drawn would bias it.
     """
 
     time: Int[Tensor, "B L"]
     target: Bool[Tensor, "B L"]
     weight: Float[Tensor, "B L"]
+    count: Float[Tensor, " B"] | None = None
 
     @classmethod
     def of(

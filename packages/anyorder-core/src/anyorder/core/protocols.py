@@ -141,7 +141,7 @@ class Backbone(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class LossOutput:
-    """A sum and the weight behind it, so that accumulation and ranks divide once.
+    """A sum and the weight behind it (``Readout.weight_sum``), so that accumulation and ranks divide once.
 
     ``per_target`` is the unweighted loss in nats of each prediction; ``metrics`` are sums to be divided by
     ``weight_sum`` as well.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -54,6 +54,33 @@ class Slots(TensorStruct):
     def count(self) -> int:
         return self.position.shape[1]
 
+    def then(self, more: Slots) -> Slots:
+        """These slots and more of the same rows after them, no longer contiguous.
+
+        Both or neither have deaths, and segments.
+        """
+
+        def join(one: Tensor, other: Tensor) -> Tensor:
+            return torch.cat([one, other], dim=1)
+
+        def join_any(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+            assert (one is None) == (other is None), "both or neither"
+            return None if one is None or other is None else join(one, other)
+
+        return replace(
+            self,
+            ids=join(self.ids, more.ids),
+            position=join(self.position, more.position),
+            birth=join(self.birth, more.birth),
+            time=join(self.time, more.time),
+            doc=join(self.doc, more.doc),
+            death=join_any(self.death, more.death),
+            segment=join_any(self.segment, more.segment),
+            low=min(self.low, more.low),
+            high=max(self.high, more.high),
+            contiguous=False,
+        )
+
     @classmethod
     def of_tokens(
         cls,
@@ -90,6 +117,7 @@ class Readout(TensorStruct):
         weight: weight of each prediction; 0 pads to the static ``P``.
         revealed: predictions whose token stands in the input by design (BERT's tenth that is kept), which a leak
             audit passes over; None if there are none.
+        count: what a row's weighted losses are divided by (``Plan.count``); None for the sum of the weights.
     """
 
     stream: Literal["content", "query"]
@@ -97,6 +125,12 @@ class Readout(TensorStruct):
     labels: Int[Tensor, "B P"]
     weight: Float[Tensor, "B P"]
     revealed: Bool[Tensor, "B P"] | None = None
+    count: Float[Tensor, " B"] | None = None
+
+    @property
+    def weight_sum(self) -> Float[Tensor, ""]:
+        """What the sum of weighted losses is divided by, once for a whole step."""
+        return self.weight.sum() if self.count is None else self.count.sum()
 
     def gather(self, hidden: Float[Tensor, "B N D"]) -> Float[Tensor, "B P D"]:
         """The hidden states of the predictions."""

@@ -8,6 +8,7 @@ from .next_sentence import NextSentence
 from .pooling import find_token, first_true, last_true, pool_at, pool_mean
 from .question_answering import QuestionAnswering, SpanBeam, SpanScores
 from .regression import SequenceRegression
+from .replaced_tokens import ReplacedTokens
 from .row_loss import RowOutput
 from .summary import SequenceSummary
 
@@ -17,6 +18,7 @@ __all__ = [
     "MultipleChoice",
     "NextSentence",
     "QuestionAnswering",
+    "ReplacedTokens",
     "RowOutput",
     "SequenceClassification",
     "SequenceRegression",

@@ -57,7 +57,7 @@ class NextSentence(nn.Module):
         correct = (logits.argmax(dim=-1) == readout.labels).to(losses.dtype)
         return LossOutput(
             loss_sum=(losses * weight).sum(),
-            weight_sum=weight.sum(),
+            weight_sum=readout.weight_sum,
             per_target=losses.detach(),
             metrics={"accuracy": (correct * weight).sum().detach()},
         )

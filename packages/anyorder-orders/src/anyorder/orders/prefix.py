@@ -9,7 +9,9 @@ import torch
 
 from anyorder.core import CONSECUTIVE, Draws, Plan, RecipeError, TokenBatch
 
+from .all_targets import AllTargets, choose_or_all
 from .checks import require_within
+from .choice import TargetChoice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,8 @@ class Prefix:
     Args:
         min_prefix: least fraction of the row that is given, 0 to 1.
         max_prefix: greatest fraction of the row that is given, ``min_prefix`` to 1.
+        targets: which of the tokens after the prefix are predicted; None for all of them. Of a choice those in the
+            prefix are dropped.
 
     Raises:
         RecipeError: a fraction out of range.
@@ -29,6 +33,7 @@ class Prefix:
 
     min_prefix: float = 0.25
     max_prefix: float = 0.75
+    targets: TargetChoice | None = None
 
     def __post_init__(self) -> None:
         require_within("min_prefix", self.min_prefix, 0.0, 1.0)
@@ -44,7 +49,8 @@ class Prefix:
         return frozenset({CONSECUTIVE})
 
     def num_targets(self, length: int) -> int:
-        return length - math.floor(self.min_prefix * length + 0.5)
+        rest = length - math.floor(self.min_prefix * length + 0.5)
+        return min(rest, (self.targets or AllTargets()).num_targets(length))
 
     def sample(self, batch: TokenBatch, *, generator: Draws) -> Plan:
         real = ~batch.padding
@@ -52,4 +58,5 @@ class Prefix:
         fraction = self.min_prefix + (self.max_prefix - self.min_prefix) * generator.rand(1).double()
         given = torch.floor(fraction * real.sum(dim=1, keepdim=True) + 0.5).long()  # [B, 1]
         time = (number - given).clamp(min=0)
-        return Plan.of(time, (time > 0) & real & ~batch.fixed)
+        target = choose_or_all(self.targets, batch, generator=generator)
+        return Plan.of(time, (time > 0) & target)

@@ -31,6 +31,8 @@ class Subset:
             'spans' of neighbouring tokens or 'word_spans' of neighbouring words, as ``NgramSpans`` draws them
             with ``k = 1/rate``.
         max_n: longest span, in tokens or words; None for 5. Only for spans.
+        context: 'given' before the targets, or known 'together' with them, at one time: then mask builders that hide
+            targets in the input let the context see where they are, as BERT does, beside ordered plans.
 
     Raises:
         RecipeError: a value out of range.
@@ -39,10 +41,12 @@ class Subset:
     rate: float = 0.15
     unit: SubsetUnit = "tokens"
     max_n: int | None = None
+    context: Literal["given", "together"] = "given"
 
     def __post_init__(self) -> None:
         require_within("rate", self.rate, 0.0, 1.0, open_low=True)
         require_one_of("unit", self.unit, SubsetUnit)
+        require_one_of("context", self.context, Literal["given", "together"])
         if self.max_n is not None:
             require_at_least("max_n", self.max_n, 1)
             if self.unit in ("tokens", "words"):
@@ -50,14 +54,14 @@ class Subset:
 
     @property
     def traits(self) -> frozenset[str]:
-        return frozenset({ONE_SHOT})
+        return frozenset({ONE_SHOT} if self.context == "given" else ())
 
     def num_targets(self, length: int) -> int:
         return most_targets(length, k=1 / self.rate)
 
     def sample(self, batch: TokenBatch, *, generator: Draws) -> Plan:
         target = self._choose(batch, generator=generator)
-        return Plan.of(target.long(), target)
+        return Plan.of(target.long() if self.context == "given" else torch.ones_like(batch.ids), target)
 
     def _choose(self, batch: TokenBatch, *, generator: Draws) -> Bool[Tensor, "B L"]:
         order = generator.bits(batch.length)

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from anyorder.core import AttentionRequest, LossHead, Vocab
+from anyorder.core import AttentionRequest, LossHead, Vocab, find
 from anyorder.data import Manifest
 
 from .backend import require
 from .objective import Objective
 from .recipe import Call, Recipe, stride_of
+from .replaced import ReplacedTokenDetection
 from .rows import TextRows
 
 __all__ = ["Sizes", "assemble", "count_parameters", "open_text", "sizes", "vocab_size"]
@@ -127,15 +128,22 @@ def assemble(
     weights = {}
     for name, (call, weight) in parts["auxiliary"].items():
         heads[name], weights[name] = call.build(**context), weight
-    return Objective(
-        order=parts["order"].build(**context),
-        masks=parts["masks"].build(**context),
-        heads=heads,
-        head_weights=weights,
-        backbone=backbone,
-        memory=recipe.sections["memory"].build(**context),
-        vocab=vocab,
-    )
+    common = {
+        "order": parts["order"].build(**context),
+        "masks": parts["masks"].build(**context),
+        "heads": heads,
+        "head_weights": weights,
+        "backbone": backbone,
+        "memory": recipe.sections["memory"].build(**context),
+        "vocab": vocab,
+    }
+    if parts["generator"] is None:
+        return Objective(**common)
+    sizes, weight = parts["generator"].build()
+    detector = find("loss", "replaced_tokens")(d_model=context["d_model"], init_std=model.get("init_std"))
+    smaller = replace(model, arguments={**model.arguments, **sizes})
+    generator = smaller.build(vocab_size=vocab.size, attention=backend)
+    return ReplacedTokenDetection(generator=generator, detector=detector, weight=weight, **common)
 
 
 def head_dim(model: Call) -> int:

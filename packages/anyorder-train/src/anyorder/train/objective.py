@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from anyorder.core import (
+    TARGETS,
     Backbone,
+    BackboneOutput,
     Draws,
     LossHead,
     LossOutput,
@@ -98,21 +100,25 @@ class Objective(nn.Module):
         if num_targets is None:
             num_targets = self.order.num_targets(batch.length)
         streams = masks.build(batch, plan, vocab=self.vocab, num_targets=num_targets, generator=generator)
+        if plan.count is not None and TARGETS in streams.readouts:
+            counted = replace(streams.readouts[TARGETS], count=plan.count)
+            streams = replace(streams, readouts={**streams.readouts, TARGETS: counted})
         readouts = {name: head.readout(batch, streams) for name, head in self._heads().items()}
         return replace(streams, readouts={**streams.readouts, **readouts})
 
     def forward(self, streams: Streams, memory: MemoryState | None = None) -> ObjectiveOutput:
         """Compute every head's loss of one segment, and what memory keeps of it."""
-        output = self.backbone(streams, memory)
-        losses = {}
-        for name, head in self._heads().items():
-            readout = streams.readouts[name]
-            hidden = readout.gather(output.stream(readout.stream))
-            losses[name] = head(hidden, readout, embedding=self.embedding)
+        output = self.states(streams, memory)
+        losses = self._losses(self._heads(), streams, output)
         if self.memory is None or memory is None:
             return ObjectiveOutput(losses=losses, memory=None)
         kept = self.memory.extend(memory, output.layer_inputs, content=streams.content)
         return ObjectiveOutput(losses=losses, memory=kept)
+
+    def states(self, streams: Streams, memory: MemoryState | None = None) -> BackboneOutput:
+        """The states from which the main head, ``loss``, predicts."""
+        output: BackboneOutput = self.backbone(streams, memory)
+        return output
 
     def empty_memory(self, rows: int) -> MemoryState | None:
         """The memory before the first segment, on the model's device and in its dtype; None without memory."""
@@ -132,7 +138,7 @@ class Objective(nn.Module):
 
     def weight_sums(self, streams: Streams) -> dict[str, Tensor]:
         """The weight behind each head's loss, known before anything is computed: what a step divides by, once."""
-        return {name: streams.readouts[name].weight.sum() for name in self.heads}
+        return {name: streams.readouts[name].weight_sum for name in self.heads}
 
     def total(self, losses: Mapping[str, LossOutput], weight_sums: Mapping[str, Tensor | float]) -> Tensor:
         """The training loss of one segment: each head's sum over the whole step's weight, times the head's weight.
@@ -146,6 +152,14 @@ class Objective(nn.Module):
             mean = loss.loss_sum / torch.where(weight > 0, weight, torch.ones_like(weight))
             parts.append(self.head_weights[name] * mean)
         return torch.stack(parts).sum()
+
+    def _losses(self, heads: Mapping[str, LossHead], streams: Streams, output: BackboneOutput) -> dict[str, LossOutput]:
+        losses = {}
+        for name, head in heads.items():
+            readout = streams.readouts[name]
+            hidden = readout.gather(output.stream(readout.stream))
+            losses[name] = head(hidden, readout, embedding=self.embedding)
+        return losses
 
     def _heads(self) -> dict[str, LossHead]:
         return dict(self.heads.items())  # type: ignore[arg-type]

@@ -78,7 +78,7 @@ class _Predict:
     def __call__(self, batch: TokenBatch, plan: Plan) -> Float[Tensor, "B P D"]:
         streams = self.objective.prepare(batch, seed=self.seed, step=0, plan=plan, scoring=True)
         memory = None if self.memory is None else self.memory.drop(batch.fresh)
-        output = self.objective.backbone(streams, memory)
+        output = self.objective.states(streams, memory)
         readout = streams.readouts[TARGETS]
         hidden: Tensor = readout.gather(output.stream(readout.stream))
         return torch.where(readout.weight[..., None] > 0, hidden, 0.0)  # of weight 0 there is no prediction

@@ -77,6 +77,9 @@ class LossHeadContract:
             assert number.shape == ()
             assert bool(number.isfinite())
         assert float(out.weight_sum.detach()) == float(readout.weight.sum())
+        counted = replace(readout, count=torch.arange(1.0, 1.0 + readout.weight.shape[0], dtype=torch.float64))
+        other = head(hidden, counted, embedding=embedding)
+        assert float(other.weight_sum.detach()) == float(counted.weight_sum), "divide by Readout.weight_sum"
         if out.per_target is not None:
             assert out.per_target.shape == readout.weight.shape
             self._close(out.loss_sum, (out.per_target * readout.weight).sum())

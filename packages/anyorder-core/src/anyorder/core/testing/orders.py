@@ -57,8 +57,8 @@ class OrderSamplerContract:
 
     def test_plans_have_the_shape_of_their_batch(self) -> None:
         for name, batch, plan, _ in self.samples():
-            for field in fields(plan):
-                assert getattr(plan, field.name).shape == batch.ids.shape, f"{name}: {field.name}"
+            for tensor in (plan.time, plan.target, plan.weight):
+                assert tensor.shape == batch.ids.shape, name
             assert plan.time.dtype == torch.int64, name
             assert plan.target.dtype == torch.bool, name
             assert plan.weight.is_floating_point(), name
@@ -79,6 +79,10 @@ class OrderSamplerContract:
             assert int(plan.time.min()) >= 0, f"{name}: a time before the segment begins"
             weight = plan.weight[plan.target]
             assert bool((weight.isfinite() & (weight >= 0)).all()), f"{name}: weights of targets"
+            if plan.count is not None:
+                assert plan.count.shape == plan.time.shape[:1], f"{name}: one count a row"
+                empty = plan.count[~plan.target.any(dim=1)]
+                assert bool((plan.count[plan.target.any(dim=1)] > 0).all() and (empty >= 0).all()), f"{name}: counts"
 
     def test_same_generator_same_plan(self) -> None:
         for (name, _, plan, _), (_, _, again, _) in zip(self.samples(), self.samples(), strict=True):
@@ -157,4 +161,6 @@ def _equal(one: Plan, other: Plan) -> bool:
         torch.equal(one.time, other.time)
         and torch.equal(one.target, other.target)
         and torch.equal(one.weight[one.target], other.weight[other.target])
+        and (one.count is None) == (other.count is None)
+        and (one.count is None or other.count is None or torch.equal(one.count, other.count))
     )

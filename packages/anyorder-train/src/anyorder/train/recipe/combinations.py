@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from anyorder.core import AnyorderError, RecipeError, require_compatible
+from anyorder.core import ONE_SHOT, AnyorderError, IncompatiblePartsError, RecipeError, require_compatible
 
+from ..replaced import REPLACED
 from .call import Call
 
 __all__ = ["check_combinations", "stride_of"]
@@ -26,11 +27,13 @@ def check_combinations(sections: Mapping[str, Any]) -> list[str]:
     data, memory, model = sections["data"], sections["memory"], sections["model"]
     _check_data(data)
     order = _check_order(sections["objective"], data, notes)
+    _check_generator(sections["objective"], memory, model, notes)
     _check_memory(memory, data, order, sections["objective"]["order"], notes)
     for key in ("optimizer", "train"):
         _build(sections[key], notes)
     _check_rows(data, sections["train"], notes)
-    _check_model(model)
+    _check_model(model, data)
+    _check_blocks(data, memory)
     steps, schedule = sections["train"].get("steps"), sections["schedule"]
     try:
         _build(schedule, notes).check(steps)
@@ -49,7 +52,7 @@ def stride_of(data: Call, memory: Call) -> int:
 def _check_data(data: Call) -> None:
     for name in ("length", "vocab_size"):
         size = data.get(name)
-        if size < 1:
+        if size is not None and size < 1:
             raise RecipeError(f"{name} is {size}; it must be 1 or more", path=f"data.{name}", source=data.where(name))
 
 
@@ -80,6 +83,39 @@ def _check_order(objective: Mapping[str, Any], data: Call, notes: list[str]) -> 
         problem = f"{goal} targets a row do not fit rows of {length} tokens (data.length); allowed: 1 to {length}"
         raise RecipeError(problem, path=order_call.path, source=order_call.where())
     return order
+
+
+def _check_generator(objective: Mapping[str, Any], memory: Call, model: Call, notes: list[str]) -> None:
+    generator: Call | None = objective["generator"]
+    masks = objective["masks"]
+    for name, (call, _) in objective["auxiliary"].items():
+        if call.type == "replaced_tokens" or (generator is not None and name == REPLACED):
+            problem = "it comes with objective.generator, which needs no auxiliary head: remove this one"
+            raise RecipeError(problem, path=call.path, source=call.where())
+    if objective["loss"].type == "replaced_tokens":
+        problem = "it detects what a generator wrote: use loss.type 'cross_entropy' and objective.generator"
+        raise RecipeError(problem, path=objective["loss"].path, source=objective["loss"].where())
+    if generator is None:
+        return
+    sizes, _ = _build(generator, notes)
+    if ONE_SHOT not in _build(masks, notes).needs:
+        problem = (
+            f"masks.type {masks.type!r} with this order does not hide targets in the input, where objective.generator "
+            "writes its samples: use masks.type 'in_place', or remove objective.generator"
+        )
+        raise IncompatiblePartsError(problem, path=f"{masks.path}.type", source=masks.where("type"))
+    if not hasattr(objective["loss"].target, "logits"):
+        problem = f"{objective['loss'].type!r} gives no logits to sample from: use loss.type 'cross_entropy'"
+        raise IncompatiblePartsError(problem, path=f"{objective['loss'].path}.type", source=objective["loss"].where())
+    if memory.get("mem_len"):
+        problem = (
+            "a generator has no memory to write the past with: set memory.type 'none', or remove objective.generator"
+        )
+        raise IncompatiblePartsError(problem, path="memory.type", source=memory.where("type"))
+    heads = sizes.get("n_head")
+    if heads and model.get("d_head") is None and model.get("d_model") % heads:
+        problem = f"{heads} heads do not divide model.d_model, which is {model.get('d_model')}"
+        raise RecipeError(problem, path=f"{generator.path}.n_head", source=generator.where("n_head"))
 
 
 def _check_memory(memory: Call, data: Call, order: Any, order_call: Call, notes: list[str]) -> None:
@@ -124,7 +160,13 @@ def _check_rows(data: Call, train: Call, notes: list[str]) -> None:
         notes.append(f"{data.where('vocab_size')}: data.vocab_size has no effect: data.corpus brings its tokenizer")
 
 
-def _check_model(model: Call) -> None:
+def _check_blocks(data: Call, memory: Call) -> None:
+    if data.get("isolate_reuse") is False and memory.get("mem_len"):
+        problem = "memory would keep what it has seen of the text that the next segment predicts; set it to true"
+        raise RecipeError(problem, path="data.isolate_reuse", source=data.where("isolate_reuse"))
+
+
+def _check_model(model: Call, data: Call) -> None:
     width, heads, d_head = model.get("d_model"), model.get("n_head"), model.get("d_head")
     for name in ("n_layer", "d_model", "n_head", "d_inner", "d_head"):
         size = model.get(name)
@@ -136,6 +178,10 @@ def _check_model(model: Call) -> None:
     if width % 2:
         problem = f"{width} is odd, and the position encoding has a sine and a cosine for each frequency"
         raise RecipeError(problem, path="model.d_model", source=model.where("d_model"))
+    places, length = model.get("absolute_positions"), data.get("length")
+    if places is not None and places < length:
+        problem = f"{places} positions are fewer than the {length} tokens of a segment (data.length)"
+        raise RecipeError(problem, path="model.absolute_positions", source=model.where("absolute_positions"))
     for name in ("dropout", "attention_dropout"):
         rate = model.get(name)
         if not 0 <= rate < 1:

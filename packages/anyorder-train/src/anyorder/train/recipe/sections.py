@@ -10,7 +10,7 @@ from anyorder.core import RecipeError
 
 from ..backend import AutoBackend
 from ..optimizer import AdamW
-from ..rows import open_rows
+from ..rows import open_records, open_rows
 from ..schedule import Schedule
 from ..tracking import MLflowTracker, NoTracking
 from ..trainer import Trainer
@@ -53,17 +53,6 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Data(Settings):
-    """The text. A prepared corpus brings its tokenizer, so that ``vocab_size`` is none of its settings."""
-
-    def resolve(self, value: Call) -> dict[str, Any]:
-        tree = value.resolved()
-        if tree.get("corpus") is not None:
-            tree.pop("vocab_size", None)
-        return tree
-
-
-@dataclass(frozen=True, kw_only=True)
 class Part:
     """A section that names a part by ``type``. ``default`` is the type where the recipe says nothing."""
 
@@ -84,14 +73,25 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Data(Part):
+    """The text. A prepared corpus brings its tokenizer, so that ``vocab_size`` is none of its settings."""
+
+    def resolve(self, value: Call) -> dict[str, Any]:
+        tree = value.resolved()
+        if tree.get("corpus") is not None:
+            tree.pop("vocab_size", None)
+        return tree
+
+
+@dataclass(frozen=True, kw_only=True)
 class ObjectiveParts:
-    """The parts of an objective: ``order``, ``masks``, ``loss``, and ``auxiliary`` losses by name."""
+    """The parts of an objective: ``order``, ``masks``, ``loss``, ``auxiliary`` losses by name, and a ``generator``."""
 
     name: str = "objective"
 
     def read(self, node: Node | None, root: Node) -> dict[str, Any]:
         node = _mapping(node, root, self.name)
-        keys = ["order", "masks", "loss", "auxiliary"]
+        keys = ["order", "masks", "loss", "auxiliary", "generator"]
         for key, child in node.value.items():
             if key not in keys:
                 raise unknown_key(key, keys, path=self.name, node=child)
@@ -103,6 +103,11 @@ class ObjectiveParts:
                 raise RecipeError(problem, path=f"{self.name}.{key}", source=node.source.text)
             parts[key] = check_part(part, key, f"{self.name}.{key}", context=CONTEXT)
         parts["auxiliary"] = self._auxiliary(node.value.get("auxiliary"))
+        generator = node.value.get("generator")
+        parts["generator"] = None
+        if generator is not None and generator.value is not None:
+            path = f"{self.name}.generator"
+            parts["generator"] = check(_mapping(generator, root, path), generator_sizes, path)
         return parts
 
     def _auxiliary(self, node: Node | None) -> dict[str, tuple[Call, float]]:
@@ -134,7 +139,26 @@ class ObjectiveParts:
             name: {"type": call.type, "weight": weight, **call.resolved()}
             for name, (call, weight) in value["auxiliary"].items()
         }
-        return {**tree, "auxiliary": heads} if heads else tree
+        tree |= {"auxiliary": heads} if heads else {}
+        return tree if value["generator"] is None else {**tree, "generator": value["generator"].resolved()}
+
+
+def generator_sizes(
+    *, n_layer: int = 1, n_head: int | None = None, d_inner: int | None = None, weight: float = 50.0
+) -> tuple[dict[str, int | None], float]:
+    """The backbone that fills in hidden tokens for the model to detect (ELECTRA); as wide as the model.
+
+    Args:
+        n_layer, n_head, d_inner: its sizes; None is the model's. Small ones do better than large ones.
+        weight: of the detector's loss, beside 1 for the generator's.
+    """
+    sizes = {"n_layer": n_layer, "n_head": n_head, "d_inner": d_inner}
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise RecipeError(f"{name} is {size}; it must be 1 or more", path=name)
+    if not weight > 0:
+        raise RecipeError(f"weight is {weight}; it must be above 0", path="weight")
+    return {name: size for name, size in sizes.items() if size is not None}, weight
 
 
 def _mapping(node: Node | None, root: Node, path: str) -> Node:
@@ -156,7 +180,8 @@ def _number(node: Node, path: str) -> float:
 SECTIONS: dict[str, Section] = {
     "data": Data(
         name="data",
-        target=open_rows,
+        default="text",
+        choices={"text": open_rows, "xlnet_records": open_records},
         reserved={"batch_size": "it is train.batch_size", "seed": "it is the recipe's own seed"},
     ),
     "model": Model(name="model", context=CONTEXT),
