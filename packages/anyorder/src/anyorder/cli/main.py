@@ -54,6 +54,8 @@ _COMMANDS = (
     ui,
 )
 
+# Errors whose message says all. If no command has imported a class, nothing can have raised one.
+_FOR_PEOPLE = ((2, "anyorder.core.errors", "AnyorderError"), (1, "anyorder.train.failure", "TrainingError"))
 _WRONG_PLACES = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
@@ -78,9 +80,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if args.debug:
             raise
-        if _is_for_people(error):
-            print(f"error: {_one_line(str(error))}", file=sys.stderr)
-            return 2
+        for code, place, kind in _FOR_PEOPLE:
+            if isinstance(error, getattr(sys.modules.get(place), kind, ())):
+                print(f"error: {_one_line(str(error))}", file=sys.stderr)
+                return code
         if isinstance(error, _WRONG_PLACES) and error.filename is not None:
             print(f"error: {error.filename}: {error.strerror} (--debug shows where)", file=sys.stderr)
             return 2
@@ -118,12 +121,6 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _is_for_people(error: Exception) -> bool:
-    """Whether it is an ``AnyorderError``; if no command has imported the class, nothing can have raised one."""
-    errors = sys.modules.get("anyorder.core.errors")
-    return errors is not None and isinstance(error, errors.AnyorderError)
-
-
 def _nearest(message: str) -> str:
     """The allowed word nearest to the one that argparse refuses."""
     found = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
@@ -144,8 +141,10 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object) -
 
 def _log_to_stderr() -> None:
     logger = logging.getLogger("anyorder")
+    logger.handlers = [handler for handler in logger.handlers if handler.name != __name__]  # of an earlier command
     if not logger.handlers:
         handler = logging.StreamHandler()
+        handler.set_name(__name__)
         handler.setFormatter(logging.Formatter("%(message)s"))
         logger.addHandler(handler)
     logger.setLevel(logging.INFO)
