@@ -27,9 +27,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 RECIPE = """
 name: {name}
 seed: 1
-data: {{corpus: {corpus}, length: 16}}
+data: {{corpus: {corpus}, length: 32}}
 model: {{n_layer: 1, d_model: 16, n_head: 2, d_inner: 32, dropout: 0.0, attention_dropout: 0.0}}
-memory: {{type: segment, mem_len: 8, reuse_len: 8}}
+memory: {{type: segment, mem_len: 16, reuse_len: 16}}
 optimizer: {{lr: 1e-3}}
 train: {{steps: 2, batch_size: 2, device: cpu}}
 tracking: {{type: none}}

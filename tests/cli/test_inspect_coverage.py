@@ -22,9 +22,9 @@ def table(found: list[str]) -> dict[int, list[int]]:
 def test_a_causal_lm_learns_the_same_conditionals_in_every_draw(recipes, capsys) -> None:  # type: ignore[no-untyped-def]
     found = table(lines(recipes["clm"], capsys, "--draws", "6"))
     assert list(found) == [1, 2, 4, 6]
-    # Two rows of 16 tokens, read in two blocks; every token but the first has one before it.
-    assert found[1] == [30, 30, 2 * 16 * 15 // 2]
-    assert found[6] == [180, *found[1][1:]]
+    # Two rows of 32 tokens, read in two blocks; every token but the first has one before it.
+    assert found[1] == [62, 62, 2 * 32 * 31 // 2]
+    assert found[6] == [6 * 62, *found[1][1:]]
 
 
 def test_other_orders_go_on_finding_new_ones(recipes, capsys) -> None:  # type: ignore[no-untyped-def]

@@ -98,7 +98,10 @@ def require_equal(budgets: Mapping[str, Budget]) -> None:
         return
     names = list(budgets)
     meaning, values = rows[0]
-    shown = ", ".join(f"{value} in {name}" for name, value in zip(names, values, strict=True))
+    alike: dict[str, list[str]] = {}
+    for name, value in zip(names, values, strict=True):
+        alike.setdefault(value, []).append(name)
+    shown = "; ".join(f"{value} in {', '.join(found)}" for value, found in alike.items())
     more = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
     raise UnequalBudgetsError(
         f"the recipes differ in more than their objective: {meaning} ({shown}){more}; make them equal, or say "

@@ -11,7 +11,7 @@ from ..recipe import Recipe
 from .budget import Budget, other_differences, unequal_rows
 from .cell import Questions
 from .results import Results
-from .verdicts import title_of, verdict
+from .verdicts import MANY, title_of, verdict
 
 __all__ = ["Comparison"]
 
@@ -35,6 +35,11 @@ class Comparison:
     questions: Questions
 
     @property
+    def many(self) -> bool:
+        """Too many models for a column each: tables then have a row for each."""
+        return len(self.recipes) > MANY
+
+    @property
     def unequal(self) -> list[tuple[str, list[str]]]:
         """What of the budget differs, with the value of every recipe."""
         return unequal_rows(self.budgets)
@@ -48,30 +53,34 @@ class Comparison:
         """A few lines for a terminal: who wins, and where the report is."""
         results, lines = self.results, []
         if results.recipes:
-            head = ["bits per token", *results.recipes, ""]
+            head = ["bits per token", *results.recipes]
             rows = [
-                [
-                    title_of(name),
-                    *(self.cell_text(recipe, name) for recipe in results.recipes),
-                    verdict(results, name).headline,
-                ]
+                [title_of(name), *(self.cell_text(recipe, name) for recipe in results.recipes)]
                 for name in results.yardsticks
             ]
+            headlines = [verdict(results, name).headline for name in results.yardsticks]
+            if self.many:
+                head, *rows = (list(column) for column in zip(head, *rows, strict=True))
+            else:
+                head, rows = [*head, ""], [[*row, text] for row, text in zip(rows, headlines, strict=True)]
             widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
             lines += [
                 "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
                 for row in [head, *rows]
             ]
+            if self.many:
+                lines += [f"{title_of(name)}: {text}" for name, text in zip(results.yardsticks, headlines, strict=True)]
             lines.append(f"report: {self.folder / 'report.html'}")
         lines += [f"failed: {why}" for why in self.failures.values()]
         return "\n".join(lines)
 
     def cell_text(self, recipe: str, yardstick: str) -> str:
-        """A mean with half its interval, such as ``5.123 ± 0.045``."""
+        """A mean with half its interval, such as ``5.123 ± 0.045``; after ``≤`` where it is a bound."""
         found = self.results.score(recipe, yardstick)
         if found is None:
             return "–"
-        return f"{found.mean:.3f}" + ("" if found.half_width is None else f" ± {found.half_width:.3f}")
+        bound = "≤ " if self.results.standing(recipe, yardstick).kind == "bound" else ""
+        return f"{bound}{found.mean:.3f}" + ("" if found.half_width is None else f" ± {found.half_width:.3f}")
 
     def to_json(self) -> dict[str, Any]:
         """Everything that was found, without the scores of single windows, which the cells have."""
@@ -93,6 +102,7 @@ class Comparison:
                     "sees": standing.sees,
                     "reason": standing.reason,
                     "seeds": results.values(recipe, name),
+                    "spread": _plain(results.spread(recipe, name)),
                     "scores": parts,
                 }
             found = verdict(results, name)
@@ -111,6 +121,7 @@ class Comparison:
             "equal_budgets": not self.unequal,
             "seeds": results.seeds,
             "windows": self.questions.windows,
+            "asked": self.questions.yardsticks,
             "yardsticks": yardsticks,
             "cells": [
                 {

@@ -16,9 +16,9 @@ from matplotlib.ticker import MaxNLocator
 from ..atomic import write_bytes
 from .results import Results
 from .statistics import Estimate
-from .verdicts import title_of
+from .verdicts import MANY, title_of
 
-__all__ = ["Picture", "draw_losses", "draw_spans", "draw_yardsticks", "pictures"]
+__all__ = ["Picture", "draw_losses", "draw_spans", "draw_yardsticks", "has_lengths", "pictures"]
 
 # Okabe and Ito's colours, told apart under the common kinds of colour blindness, with a marker each besides.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -131,24 +131,29 @@ def _panel(axes: Axes, results: Results, yardstick: str) -> None:
     axes.set(title=title_of(yardstick), xlabel="bits per token")
 
 
+def has_lengths(results: Results, yardstick: str) -> bool:
+    """Whether the parts of a yardstick are span lengths."""
+    parts = results.parts(yardstick)
+    return len(parts) > 1 and all(part.isdigit() for part in parts)
+
+
 def draw_spans(results: Results) -> Figure | None:
     """Bits per token by span length, for yardsticks whose parts are lengths."""
-    name = next(
-        (n for n in results.yardsticks if len(results.parts(n)) > 1 and all(p.isdigit() for p in results.parts(n))),
-        None,
-    )
+    name = next((name for name in results.yardsticks if has_lengths(results, name)), None)
     if name is None:
         return None
-    figure = Figure(figsize=(5.6, 3.5), layout="constrained")
+    count = len(results.recipes)
+    aside_of_axes = count > MANY
+    figure = Figure(figsize=(7.6, max(3.5, 0.28 * count)) if aside_of_axes else (5.6, 3.5), layout="constrained")
     axes = figure.subplots()
     lengths = [int(part) for part in results.parts(name)]
-    count = len(results.recipes)
+    step = 0.05 if count <= 10 else 0.5 / count
     for number, recipe in enumerate(results.recipes):
         found = [results.score(recipe, name, part=str(length)) for length in lengths]
         shown = [(length, one) for length, one in zip(lengths, found, strict=True) if one is not None]
         if not shown:
             continue
-        aside = 0.05 * (number - (count - 1) / 2)  # so that intervals do not cover each other
+        aside = step * (number - (count - 1) / 2)  # so that intervals do not cover each other
         axes.errorbar(
             [length + aside for length, _ in shown],
             [one.mean for _, one in shown],
@@ -159,7 +164,10 @@ def draw_spans(results: Results) -> Figure | None:
         )
     axes.set_xticks(lengths)
     axes.set(title=title_of(name), xlabel="hidden tokens in the span", ylabel="bits per token")
-    axes.legend()
+    if aside_of_axes:
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    else:
+        axes.legend()
     return figure
 
 
@@ -168,7 +176,7 @@ def draw_losses(results: Results) -> Figure | None:
     if not any(cell.losses for cell in results.cells):
         return None
     count = len(results.recipes)
-    columns = min(3, count)
+    columns = min(3 if count <= 9 else 4, count)
     rows = -(-count // columns)
     figure = Figure(figsize=(3.3 * columns, 2.5 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
@@ -204,7 +212,8 @@ def _colour(results: Results, recipe: str) -> str:
 
 
 def _mark(results: Results, recipe: str) -> dict[str, Any]:
-    marker = _MARKERS[results.recipes.index(recipe) % len(_MARKERS)]
+    number = results.recipes.index(recipe)
+    marker = _MARKERS[(number + number // len(_COLOURS)) % len(_MARKERS)]  # no two of 49 look the same
     return {
         "color": _colour(results, recipe),
         "marker": marker,

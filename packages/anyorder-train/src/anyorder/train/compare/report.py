@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..atomic import write_json, write_text
 from ..recipe import Recipe
 from ..recipe.source import dump_yaml
-from ..yardsticks import YARDSTICKS
+from ..yardsticks import ALL_YARDSTICKS
 from .comparison import Comparison
 from .document import Block, Bullets, Code, Heading, Note, Paragraph, PictureBlock, Table, to_html, to_markdown
-from .figures import Picture, pictures
+from .figures import Picture, has_lengths, pictures
 from .results import Results
 from .statistics import Estimate
-from .verdicts import about_seeds, title_of, verdict
+from .verdicts import MANY, about_seeds, title_of, verdict
 
 __all__ = ["report_blocks", "write_report"]
 
@@ -32,7 +32,7 @@ def write_report(comparison: Comparison) -> list[Path]:
     drawn = pictures(comparison.results)
     files = [path for picture in drawn.values() for path in picture.save(folder / FIGURES)]
     blocks = list(report_blocks(comparison, drawn))
-    title = f"Comparison: {', '.join(recipe.name for recipe in comparison.recipes)}"
+    title = _title(comparison)
     texts = {
         folder / "report.md": to_markdown(blocks, figures=FIGURES),
         folder / "report.html": to_html(blocks, title=title),
@@ -55,9 +55,31 @@ def report_blocks(comparison: Comparison, drawn: dict[str, Picture]) -> Iterator
     yield from _settings(comparison)
 
 
+def _title(comparison: Comparison) -> str:
+    if comparison.many:
+        return f"Comparison of {len(comparison.recipes)} objectives"
+    return f"Comparison: {', '.join(recipe.name for recipe in comparison.recipes)}"
+
+
+def _table(
+    comparison: Comparison,
+    corner: str,
+    rows: Sequence[tuple[str, Sequence[str]]],
+    *,
+    names: Sequence[str] | None = None,
+    caption: str = "",
+    left: int = 1,
+) -> Table:
+    """A column a model, or a row where there are many; ``names`` are those with results by default."""
+    whole = [[corner, *(names or comparison.results.recipes)], *([label, *cells] for label, cells in rows)]
+    if comparison.many:
+        whole = [list(column) for column in zip(*whole, strict=True)]
+    return Table(head=whole[0], rows=whole[1:], caption=caption, left=left)
+
+
 def _opening(comparison: Comparison) -> Iterator[Block]:
     results = comparison.results
-    yield Heading(f"Comparison: {', '.join(recipe.name for recipe in comparison.recipes)}", level=1)
+    yield Heading(_title(comparison), level=1)
     budget = next(iter(comparison.budgets.values()))
     seeds = f"{len(results.seeds)} seed{'s' if len(results.seeds) > 1 else ''}"
     yield Paragraph(
@@ -96,6 +118,9 @@ def _speed_sentences(results: Results) -> list[str]:
         return []
     fastest = max(known, key=known.__getitem__)
     others = [f"{known[fastest] / speed:.2f} times {name}" for name, speed in known.items() if name != fastest]
+    if len(known) > MANY:
+        slowest = min(known, key=known.__getitem__)
+        others = [f"{known[fastest] / known[slowest]:.2f} times {slowest}, the slowest"]
     return [f"**Speed: {fastest} trains fastest,** {known[fastest]:,.0f} tokens a second, {' and '.join(others)}."]
 
 
@@ -108,30 +133,45 @@ def _yardsticks(comparison: Comparison, drawn: dict[str, Picture]) -> Iterator[B
         "better than all others beyond noise."
     )
     over = "over seeds" if len(results.seeds) > 1 else "over held-out windows (one seed)"
-    yield Table(
-        head=["bits per token", *results.recipes],
-        rows=[
-            [
-                title_of(name),
-                *(_bold(comparison.cell_text(r, name), verdict(results, name).winner == r) for r in results.recipes),
-            ]
+    winners = {name: verdict(results, name).winner for name in results.yardsticks}
+    bounds = any(results.standing(r, name).kind == "bound" for name in results.yardsticks for r in results.recipes)
+    yield _table(
+        comparison,
+        "bits per token",
+        [
+            (title_of(name), [_bold(comparison.cell_text(r, name), winners[name] == r) for r in results.recipes])
             for name in results.yardsticks
         ],
-        caption=f"± is half of a 95 % interval {over}.",
+        caption=f"± is half of a 95 % interval {over}.{' After ≤ stands a bound.' if bounds else ''}",
     )
     if "yardsticks" in drawn:
         yield PictureBlock(drawn["yardsticks"])
-    yield Table(
-        head=["bits per byte", *results.recipes],
-        rows=[
-            [title_of(name), *(_number(results.score(r, name, unit="bits_per_byte")) for r in results.recipes)]
+    yield _table(
+        comparison,
+        "bits per byte",
+        [
+            (title_of(name), [_number(results.score(r, name, unit="bits_per_byte")) for r in results.recipes])
             for name in results.yardsticks
         ],
         caption="The same, by the UTF-8 bytes that the hidden tokens stand for.",
     )
+    spreads = {name: [results.spread(r, name) for r in results.recipes] for name in results.yardsticks}
+    if sampled := [name for name in results.yardsticks if any(spreads[name])]:
+        yield _table(
+            comparison,
+            "spread",
+            [(title_of(name), [_number(spread) for spread in spreads[name]]) for name in sampled],
+            caption=(
+                "Standard deviation, in bits a token, of one window's score from one sampled order or noise level to "
+                "the next. A model of one joint distribution would have none over orders."
+            ),
+        )
     rows = []
     for name in results.yardsticks:
+        best = results.ranking(name)[:1]
         for pair in results.differences(name):
+            if comparison.many and best[0] not in (pair.left, pair.right):
+                continue
             interval = "–"
             if pair.estimate.low is not None:
                 interval = f"{pair.estimate.low:+.3f} to {pair.estimate.high:+.3f}"
@@ -148,7 +188,8 @@ def _yardsticks(comparison: Comparison, drawn: dict[str, Picture]) -> Iterator[B
                 ]
             )
     if rows:
-        yield Paragraph("Differences in pairs, in bits per token; below zero, the first is better:")
+        which = " with the best of each yardstick (`comparison.json` has all)" if comparison.many else ""
+        yield Paragraph(f"Differences in pairs{which}, in bits per token; below zero, the first is better:")
         yield Table(head=["yardstick", "pair", "difference", "95 % interval", "over", "says"], rows=rows, left=2)
 
 
@@ -156,13 +197,14 @@ def _spans(comparison: Comparison, drawn: dict[str, Picture]) -> Iterator[Block]
     results = comparison.results
     if "spans" not in drawn:
         return
-    name = next(name for name in results.yardsticks if results.parts(name))
+    name = next(name for name in results.yardsticks if has_lengths(results, name))
     yield Heading("Longer spans")
     yield PictureBlock(drawn["spans"])
-    yield Table(
-        head=["hidden tokens", *results.recipes],
-        rows=[
-            [part, *(_with_interval(results.score(recipe, name, part=part)) for recipe in results.recipes)]
+    yield _table(
+        comparison,
+        "hidden tokens",
+        [
+            (part, [_with_interval(results.score(recipe, name, part=part)) for recipe in results.recipes])
             for part in results.parts(name)
         ],
         caption="Bits per token. Spans of all lengths begin at the same tokens.",
@@ -177,12 +219,15 @@ def _what_each_saw(comparison: Comparison) -> Iterator[Block]:
     )
     rows = []
     for name in results.yardsticks:
+        alike: dict[tuple[str, str], list[str]] = {}
         for recipe in results.recipes:
             standing = results.standing(recipe, name)
             told = "; ".join(text for text in (standing.sees, standing.reason) if text)
-            rows.append([title_of(name), recipe, standing.kind, told])
-    yield Table(head=["yardstick", "model", "number is", "it sees"], rows=rows, left=4)
-    yield Bullets([f"**{y.title}**: {y.says}." for y in YARDSTICKS if y.name in results.yardsticks])
+            alike.setdefault((standing.kind, told), []).append(recipe)
+        rows += [[title_of(name), ", ".join(models), *found] for found, models in alike.items()]
+    yield Table(head=["yardstick", "models", "number is", "it sees"], rows=rows, left=4)
+    known = [yardstick for yardstick in ALL_YARDSTICKS if yardstick.name in results.yardsticks]
+    yield Bullets([f"**{y.title}**: {y.says}. Its number is {y.kinds}." for y in known])
 
 
 def _cost(comparison: Comparison) -> Iterator[Block]:
@@ -223,14 +268,11 @@ def _settings(comparison: Comparison) -> Iterator[Block]:
     yield Heading("Settings")
     names = [recipe.name for recipe in comparison.recipes]
     if comparison.unequal:
-        yield Table(head=["what differs of the budget", *names], rows=[[m, *v] for m, v in comparison.unequal])
+        yield _table(comparison, "what differs of the budget", comparison.unequal, names=names)
     if comparison.other_differences:
         yield Paragraph("Settings that differ besides the objective:")
-        yield Table(
-            head=["setting", *names],
-            rows=[[f"`{key}`", *values] for key, values in comparison.other_differences],
-            left=len(names) + 1,
-        )
+        settings = [(f"`{key}`", [str(value) for value in values]) for key, values in comparison.other_differences]
+        yield _table(comparison, "setting", settings, names=names, left=len(names) + 1)
     else:
         yield Paragraph("Nothing but the objective differs between the recipes.")
     for recipe in comparison.recipes:

@@ -148,7 +148,8 @@ class Results:
         return cell.measurements.get(yardstick) or Measurement(yardstick=yardstick, standing=missing, scores={})
 
     def _score(self, cell: CellResult, yardstick: str, part: str) -> Score | None:
-        return self._measurement(cell, yardstick).scores.get(part)
+        found = self._measurement(cell, yardstick).scores.get(part)
+        return found if found is not None and any(found.tokens) else None  # windows may be too short for a span
 
 
 def _difference_by_windows(left: Score, right: Score) -> Estimate:

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from ..yardsticks import ALL_YARDSTICKS
 from .results import Difference, Results
 
-__all__ = ["Verdict", "about_seeds", "title_of", "verdict"]
+__all__ = ["MANY", "Verdict", "about_seeds", "title_of", "verdict"]
+
+
+MANY = 6
+"""With more models than this, tables have a row a model and sentences are of the best few."""
+
+_TOLD = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +54,17 @@ def verdict(results: Results, yardstick: str) -> Verdict:
         best_score = results.score(best, yardstick)
         assert best_score is not None
         details.append(f"{best} needs {best_score.mean:.3f} bits a token.")
-        details += [_sentence(results, pair) for pair in pairs]
+        told = pairs if len(results.recipes) <= MANY else pairs[:_TOLD]
+        details += [_sentence(results, pair) for pair in told]
+        if rest := [abs(pair.estimate.mean) for pair in pairs[len(told) :]]:
+            need = f"{min(rest):.3f} to {max(rest):.3f} more" if len(rest) > 1 else f"{rest[0]:.3f} more"
+            details.append(f"The other {len(rest)} need {need}." if len(rest) > 1 else f"The last needs {need}.")
+    undefined: dict[str, list[str]] = {}
     for name in results.recipes:
         standing = results.standing(name, yardstick)
         if not standing.defined:
-            details.append(f"Undefined for {name}: {standing.reason}.")
+            undefined.setdefault(standing.reason, []).append(name)
+    details += [f"Undefined for {_list(names)}: {reason}." for reason, names in undefined.items()]
     return Verdict(yardstick=yardstick, winner=winner, headline=headline, details=tuple(details))
 
 

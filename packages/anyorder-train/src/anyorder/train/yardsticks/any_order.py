@@ -35,7 +35,7 @@ class AnyOrder:
         orders: sampled for each window.
     """
 
-    orders: int = 4
+    orders: int = 2
 
     name = "any_order"
     title = "Any order"

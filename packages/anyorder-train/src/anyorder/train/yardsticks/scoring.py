@@ -86,6 +86,10 @@ def _score(objective: Objective, batch: TokenBatch, plan: Plan, *, num_targets: 
         first = int(unread.nonzero()[0])
         raise UnscorableError(f"its masks give no prediction of the token at position {int(place[first])}")
 
+    used = torch.zeros_like(readout.weight, dtype=torch.bool)
+    used[row, number] = weight != 0
+    kept = (~used).long().argsort(dim=1, stable=True)[:, : max(1, int(used.sum(dim=1).max()))]  # [B, P'], used first
+    readout = readout.map(lambda tensor: tensor.gather(1, kept))
     device = objective.embedding.device
     streams = replace(streams, readouts={HEAD: readout}).to(device)
     output = objective.backbone(streams, None)
@@ -93,8 +97,9 @@ def _score(objective: Objective, batch: TokenBatch, plan: Plan, *, num_targets: 
     loss = head(readout.gather(output.stream(readout.stream)), readout, embedding=objective.embedding)
     if loss.per_target is None:
         raise UnscorableError("its head reports no loss of single targets (LossOutput.per_target)")
+    found = torch.zeros(used.shape, dtype=torch.float64).scatter(1, kept, loss.per_target.cpu().double())
     nats = torch.zeros(batch.ids.shape, dtype=torch.float64)
-    nats[row, place] = loss.per_target.cpu().double()[row, number] * weight.double()
+    nats[row, place] = torch.where(weight != 0, found[row, number] * weight.double(), 0.0)
     return nats
 
 
