@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from . import (
+    bench,
     compare,
     doctor,
     embed,
@@ -50,6 +51,7 @@ _COMMANDS = (
     show,
     list,
     prepare,
+    bench,
     doctor,
     ui,
 )

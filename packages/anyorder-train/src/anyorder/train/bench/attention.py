@@ -10,7 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyorder.core import AttentionRequest, DistanceTerm, ScoreBias, Slots, TokenBatch, Visibility, find
+from anyorder.core import (
+    AttentionBackend,
+    AttentionRequest,
+    DistanceTerm,
+    ScoreBias,
+    Slots,
+    TokenBatch,
+    Visibility,
+    find,
+)
 
 from .footprint import measure, peak_above_start
 from .harness import interleave, ratio
@@ -20,30 +29,55 @@ __all__ = ["bench_attention", "bench_memory", "pass_peak"]
 _HEADS, _WIDTH = 12, 64
 
 
-def _pass(backend: str, length: int) -> Callable[[], None]:
-    """Forward and backward of one permuted row with relative positions."""
+def _inputs(length: int) -> tuple[list[Tensor], Callable[[Tensor], dict[str, Any]]]:
+    """Query, key, value and distance codes of one permuted row, and the keywords of a call."""
     generator = torch.Generator().manual_seed(0)
-
-    def leaf(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator).requires_grad_()
-
-    query, key, value = (leaf(1, _HEADS, length, _WIDTH) for _ in range(3))
-    codes = leaf(1, _HEADS, _WIDTH, 2 * length)
+    shapes = [(1, _HEADS, length, _WIDTH)] * 3 + [(1, _HEADS, _WIDTH, 2 * length)]
+    leaves = [torch.randn(shape, generator=generator).requires_grad_() for shape in shapes]
     batch = TokenBatch.of(torch.zeros(1, length, dtype=torch.long))
     slots = Slots.of_tokens(batch, torch.randperm(length, generator=generator)[None])
     visibility = Visibility.of(slots, slots)
-    attend = find("attention", backend)()
+
+    def call(codes: Tensor) -> dict[str, Any]:
+        term = DistanceTerm(
+            query=leaves[0], codes=codes, reader=slots.position, key=slots.position, high=length, contiguous=True
+        )
+        return {"visibility": visibility, "bias": ScoreBias((term,)), "scale": _WIDTH**-0.5}
+
+    return leaves, call
+
+
+def _backend(name: str) -> AttentionBackend:
+    """``tiled`` keeps to linear memory here, which is what a long row is for."""
+    made: AttentionBackend = find("attention", name)(**({"recompute": True, "smallest": 0} if name == "tiled" else {}))
+    return made
+
+
+def _pass(backend: str, length: int) -> Callable[[], None]:
+    """Forward and backward of one permuted row with relative positions."""
+    leaves, call = _inputs(length)
+    attend = _backend(backend)
 
     def run() -> None:
-        term = DistanceTerm(
-            query=query, codes=codes, reader=slots.position, key=slots.position, high=length, contiguous=True
-        )
-        out = attend(query, key, value, visibility=visibility, bias=ScoreBias((term,)), scale=_WIDTH**-0.5)
-        out.sum().backward()
-        for tensor in (query, key, value, codes):
+        attend(*leaves[:3], **call(leaves[3])).sum().backward()
+        for tensor in leaves:
             tensor.grad = None
 
     return run
+
+
+def _disagreement(backend: str) -> float:
+    """Largest difference of output and query gradient from naive, in float32 on a short row."""
+    found = []
+    for name in (backend, "naive"):
+        leaves, call = _inputs(96)
+        out = _backend(name)(*leaves[:3], **call(leaves[3]))
+        out.square().sum().backward()
+        found.append((out.detach(), leaves[0].grad))
+    (ours, gradient), (theirs, expected) = found
+    assert gradient is not None
+    assert expected is not None
+    return float(max((ours - theirs).abs().max(), (gradient - expected).abs().max() / expected.abs().max()))
 
 
 def _serving(backends: Sequence[str]) -> list[str]:
@@ -68,6 +102,10 @@ def bench_attention(
 ) -> dict[str, Any]:
     """Every backend that trains here, against naive, at one length."""
     names = _serving(backends)
+    for name in names:
+        difference = _disagreement(name)
+        if not difference < 1e-4:
+            raise RuntimeError(f"no report: {name} and naive differ by {difference:.2g}")
     timings = interleave({name: _pass(name, length) for name in names}, rounds=rounds, tick=tick)
     peaks = {name: measure(__name__, {"backend": name, "length": length})["peak"] for name in names}
     return {

@@ -24,6 +24,7 @@ def bench_step(
     layers: int = 12,
     precision: str = "fp32",
     attention: str = "tiled",
+    dropout: float = 0.1,
     rounds: int = 5,
     memory: bool = True,
     tick: Callable[[str], None] = lambda name: None,
@@ -34,13 +35,14 @@ def bench_step(
         rows, layers: batch size, and layers of the backbone (12 is Base; fewer where memory is short).
         precision: ``fp32``, or ``bf16`` autocast for all.
         attention: our backend.
+        dropout: of hidden states and attention weights, for all.
         rounds: counted rounds, each running every subject once.
         memory: also measure peaks.
 
     Raises:
         RuntimeError: ours and transformers disagree on loss or gradient, so no figure would mean anything.
     """
-    shape = Shape(rows=rows, layers=layers)
+    shape = Shape(rows=rows, layers=layers, dropout=dropout)
     difference = agreement(shape, attention=attention)
     if not difference < 1e-5:
         raise RuntimeError(f"no report: our step and transformers' differ by {difference:.2g} on the same weights")
@@ -69,16 +71,22 @@ def bench_step(
         "agreement": difference,
     }
     if memory:
-        given = {"rows": rows, "layers": layers, "precision": precision, "attention": attention}
+        given = {
+            "rows": rows,
+            "layers": layers,
+            "precision": precision,
+            "attention": attention,
+            "dropout": dropout,
+        }
         peaks = {name: measure(__name__, given | {"subject": name})["peak"] for name in ("ours", "transformers")}
         result["peak_activation_bytes"] = peaks
         result["ratios"]["ours / transformers, peak activations"] = peaks["ours"] / peaks["transformers"]
     return result
 
 
-def step_peak(*, subject: str, rows: int, layers: int, precision: str, attention: str) -> int:
+def step_peak(*, subject: str, rows: int, layers: int, precision: str, attention: str, dropout: float) -> int:
     """Bytes that a forward and backward pass adds to what stands between steps (weights, gradients, states)."""
-    shape = Shape(rows=rows, layers=layers)
+    shape = Shape(rows=rows, layers=layers, dropout=dropout)
     if subject == "ours":
         ours = build_ours(shape, attention=attention, precision=precision)
         ours.step()
