@@ -141,7 +141,8 @@ def test_a_run_s_own_recipe_warns_of_nothing(here: Path) -> None:
 def test_a_part_beside_the_recipe(here: Path) -> None:
     (here / "beside_parts.py").write_text(
         "from anyorder.orders import Permutation\n\n\nclass Backwards(Permutation):\n"
-        "    def __init__(self, *, width: int = 2) -> None:\n        super().__init__()\n        self.__dict__['width'] = width\n"
+        "    def __init__(self, *, width: int = 2) -> None:\n"
+        "        super().__init__()\n        self.__dict__['width'] = width\n"
     )
     recipe = read("extends: base.yaml\nobjective: {order: {type: beside_parts.Backwards, width: 3}}\n")
     assert recipe.sections["objective"]["order"].build().width == 3

@@ -271,7 +271,7 @@ def _already_there(
         changed.insert(0, "sources")
     raise DataError(
         f"{out}: holds another corpus (it differs in {', '.join(changed) or 'its format'}); "
-        "name another folder, or pass overwrite"
+        "name another folder, or pass --overwrite"
     )
 
 

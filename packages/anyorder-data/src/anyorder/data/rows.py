@@ -41,6 +41,8 @@ class Rows:
             does memory (``bi_data``).
         isolate_documents: number the documents, so that none sees another, memory included; otherwise a row is one
             document, as in XLNet.
+        isolate_reuse: mark the tokens after the first ``stride`` as block 1, which those never see. Without memory
+            nothing needs it.
         shuffle_documents: draw a new document order each epoch.
         rank, world: this process reads rows ``rank * rows / world`` and following, ``rows / world`` of them.
 
@@ -59,6 +61,7 @@ class Rows:
         bidirectional: bool = False,
         isolate_documents: bool = False,
         layout: Layout = "plain",
+        isolate_reuse: bool = True,
         shuffle_documents: bool = True,
         rank: int = 0,
         world: int = 1,
@@ -69,6 +72,7 @@ class Rows:
             stride = length // 2 if layout == "pairs" else length
         self.split, self.rows, self.length, self.stride, self.seed = split, rows, length, stride, seed
         self.bidirectional, self.isolate_documents, self.layout = bidirectional, isolate_documents, layout
+        self.isolate_reuse = isolate_reuse
         self.shuffle_documents, self.rank, self.world = shuffle_documents, rank, world
         self._check_arguments()
         self.streams = rows // 2 if bidirectional else rows
@@ -182,10 +186,15 @@ class Rows:
 
     def _words(self, ids: Int[Array, "B L"]) -> Int[Array, "B L"]:
         """Word numbers; what begins a word is seen in text order, whichever way a row reads."""
+        if ids.max(initial=0) >= len(self._starts_word):
+            raise DataError(
+                f"{self.split.name}: token id {ids.max()} is outside the vocabulary of {len(self._starts_word)}; was "
+                "the corpus prepared with another tokenizer?"
+            )
         return self._turn(np.cumsum(self._starts_word[self._turn(ids.copy())], axis=1))
 
     def _block(self, rows: int) -> Int[Tensor, "B L"] | None:
-        if self.stride == self.length:
+        if self.stride == self.length or not self.isolate_reuse:
             return None
         return (torch.arange(self.length) >= self.stride).long().expand(rows, -1).contiguous()
 

@@ -46,5 +46,7 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         overwrite=args.overwrite,
     )
-    print(f"{args.out}: ready; a recipe names it as `data: {{corpus: {args.out}}}`")
+    print(
+        f"{args.out}: ready; --set data.corpus={args.out} uses it, and so does data.corpus in a recipe, from its folder"
+    )
     return 0

@@ -16,8 +16,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import importlib.util
     import os
-    import socket
-    import subprocess
     import sys
 
     from anyorder.core import RecipeError
@@ -29,12 +27,7 @@ def run(args: argparse.Namespace) -> int:
         raise RecipeError(
             f"{args.runs} has no mlflow.db, so no run there was tracked; name the folder that runs are in"
         )
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", args.port))
-        except OSError:
-            raise RecipeError(f"port {args.port} is taken; choose another with --port") from None
+    _require_free(args.port)
     print(f"http://127.0.0.1:{args.port} shows the runs of {store} (Ctrl-C ends it)", flush=True)
     command = [
         *(sys.executable, "-m", "mlflow", "ui"),
@@ -42,4 +35,42 @@ def run(args: argparse.Namespace) -> int:
         *("--host", "127.0.0.1", "--port", str(args.port), "--workers", "1"),
     ]
     quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
-    return subprocess.run(command, env={**os.environ, **quiet}, check=False).returncode
+    return _serve(command, {**os.environ, **quiet})
+
+
+def _require_free(port: int) -> None:
+    import socket
+
+    from anyorder.core import RecipeError
+
+    if not 1 <= port <= 65535:
+        raise RecipeError(f"--port {port}: a port, 1 to 65535")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise RecipeError(f"port {port} is taken; choose another with --port") from None
+
+
+def _serve(command: list[str], environment: dict[str, str]) -> int:
+    """Run a server until it ends or a signal does; the processes that it started end with it."""
+    import os
+    import signal
+    import subprocess
+
+    def stop(signum: int, _: object) -> None:
+        raise SystemExit(128 + signum)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    server = subprocess.Popen(command, env=environment, start_new_session=True)
+    try:
+        return server.wait()
+    finally:
+        for signum in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(server.pid, signum)
+                server.wait(timeout=5)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                continue
+        signal.signal(signal.SIGTERM, before)

@@ -35,7 +35,7 @@ def draw(view: View, path: Path) -> None:
     from matplotlib.patches import Patch
 
     keys = len(view.keys)
-    cell = 0.42 if keys <= _MOST_LABELS else max(0.03, 6.0 / keys)
+    cell = min(0.42, 8.0 / keys) if keys <= _MOST_LABELS else max(0.03, 6.0 / keys)
     labels = keys <= _MOST_LABELS
     widest = max(len(label) for panel in view.panels for label in panel.readers) if labels else 0
     margin = 0.5 + 0.09 * widest
