@@ -79,6 +79,8 @@ def to_config(architecture: Architecture) -> dict[str, Any]:
             f"d_head is {architecture.d_head}, but transformers' XLNet only has d_model / n_head "
             f"({architecture.d_model} / {architecture.n_head}); such a model cannot be exported"
         )
+    if architecture.absolute_positions is not None or architecture.absolute_segments is not None:
+        raise CheckpointError("the model has absolute positions or segments, which transformers' XLNet has not")
     if architecture.biases not in (BIASES, BIASES[:1]):
         raise CheckpointError(
             f"the model has the score terms {', '.join(architecture.biases) or 'none'}; transformers' XLNet has "

@@ -31,6 +31,8 @@ class Architecture:
     attention_dropout: float = 0.1
     init_std: float = 0.02
     norm_eps: float = 1e-12
+    absolute_positions: int | None = None
+    absolute_segments: int | None = None
     biases: tuple[str, ...] = BIASES
 
     def build(self, *, attention: AttentionBackend | None = None) -> TransformerXL:

@@ -19,6 +19,7 @@ from anyorder.core import (
     Visibility,
 )
 
+from .absolute import AbsoluteEmbedding
 from .distances import Distances
 from .layer import Activation, TwoStreamLayer
 
@@ -44,6 +45,8 @@ class TransformerXL(nn.Module):
         untie_biases: one ``r_w``, ``r_r`` and ``r_s`` a layer (``untie_r``), or the same for all.
         init_std: standard deviation of every initial weight (``modeling.py``, normal initialiser).
         norm_eps: epsilon of layer norms.
+        absolute_positions, absolute_segments: how many positions and segments have learned vectors, added to the
+            words (BERT); None for none, as in Transformer-XL.
     """
 
     def __init__(
@@ -64,12 +67,17 @@ class TransformerXL(nn.Module):
         untie_biases: bool = True,
         init_std: float = 0.02,
         norm_eps: float = 1e-12,
+        absolute_positions: int | None = None,
+        absolute_segments: int | None = None,
     ) -> None:
         super().__init__()
         d_head = d_model // n_head if d_head is None else d_head
         self.n_layer, self.d_model, self.init_std = n_layer, d_model, init_std
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.query_embedding = nn.Parameter(torch.empty(d_model))
+        self.absolute: AbsoluteEmbedding | None = None
+        if absolute_positions is not None or absolute_segments is not None:
+            self.absolute = AbsoluteEmbedding(positions=absolute_positions, segments=absolute_segments, d_model=d_model)
         self.distances = Distances(d_model=d_model, clamp_len=clamp_len, dropout=dropout)
         self.layers = nn.ModuleList(
             TwoStreamLayer(
@@ -131,8 +139,12 @@ class TransformerXL(nn.Module):
     def _embed_streams(self, content: Slots, query: Slots | None) -> tuple[Tensor | None, Tensor | None]:
         """Both streams by one look-up: each look-up has a gradient as large as the vocabulary."""
         if query is None:
-            return self.drop(self.embed(content.ids)), None
-        both = self.drop(self.embed(torch.cat([content.ids, query.ids], dim=1)))
+            vectors = self.embed(content.ids)
+            return self.drop(vectors if self.absolute is None else vectors + self.absolute(content)), None
+        both = self.embed(torch.cat([content.ids, query.ids], dim=1))
+        if self.absolute is not None:
+            both = both + torch.cat([self.absolute(content), self.absolute(query)], dim=1)
+        both = self.drop(both)
         h, g = both.split([content.count, query.count], dim=1)
         return h, g
 

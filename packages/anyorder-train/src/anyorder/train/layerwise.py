@@ -14,7 +14,7 @@ from .optimizer import AdamW, parameter_groups
 __all__ = ["LayerwiseAdamW", "layer_factors"]
 
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
-_EMBEDDINGS = re.compile(r"(?:^|\.)(embedding\.weight|query_embedding)$")
+_EMBEDDINGS = re.compile(r"(?:^|\.)(embedding\.weight|query_embedding|absolute\.(position|segment)\.weight)$")
 
 
 def layer_factors(model: nn.Module, *, decay: float) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from pathlib import Path
@@ -35,7 +36,6 @@ class RecordRows:
         stride: how far apart records of a row start (``reuse_len``).
         bidirectional: the second half of each core's rows is read from right to left (``bi_data``).
         cores: how many parts a batch was divided into (``num_core_per_host``), which no file tells.
-        steps: the steps of an epoch to give; None for all of them.
         restart: forget at every file's beginning; otherwise only at the very first step (the official code never
             forgets).
 
@@ -54,7 +54,6 @@ class RecordRows:
         stride: int,
         bidirectional: bool = False,
         cores: int = 1,
-        steps: range | None = None,
         restart: bool = True,
     ) -> None:
         parts = cores * (2 if bidirectional else 1)
@@ -68,13 +67,23 @@ class RecordRows:
             self._require_name(file)
         self._files = [RecordFile(file) for file in files]
         self._begins = np.cumsum([0, *(self._steps_of(file) for file in self._files)])
-        self._steps = range(int(self._begins[-1])) if steps is None else steps
-        self.steps_per_epoch = len(self._steps)
-        if not self.steps_per_epoch:
+        self._steps = range(int(self._begins[-1]))
+        if not self._steps:
             raise DataError(f"{path}: no step of {rows} records; it has {sum(map(len, self._files))} records in all")
         half = rows // parts
         self._backward = np.arange(rows) // half % 2 == 1 if bidirectional else np.zeros(rows, dtype=np.bool_)
         self._direction = torch.from_numpy(np.where(self._backward, -1, 1)) if bidirectional else None
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return len(self._steps)
+
+    def part(self, steps: range) -> RecordRows:
+        """The same rows, of some of the steps."""
+        assert 0 <= steps.start < steps.stop <= self.steps_per_epoch, steps
+        part = copy.copy(self)
+        part._steps = self._steps[steps.start : steps.stop]
+        return part
 
     def _require_name(self, path: Path) -> None:
         """Hold what an official file name says against the arguments."""

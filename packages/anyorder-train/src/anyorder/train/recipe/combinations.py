@@ -27,6 +27,7 @@ def check_combinations(sections: Mapping[str, Any]) -> list[str]:
     data, memory, model = sections["data"], sections["memory"], sections["model"]
     _check_data(data)
     order = _check_order(sections["objective"], data, notes)
+    _check_labels(sections["objective"], data)
     _check_generator(sections["objective"], memory, model, notes)
     _check_memory(memory, data, order, sections["objective"]["order"], notes)
     for key in ("optimizer", "train"):
@@ -83,6 +84,14 @@ def _check_order(objective: Mapping[str, Any], data: Call, notes: list[str]) -> 
         problem = f"{goal} targets a row do not fit rows of {length} tokens (data.length); allowed: 1 to {length}"
         raise RecipeError(problem, path=order_call.path, source=order_call.where())
     return order
+
+
+def _check_labels(objective: Mapping[str, Any], data: Call) -> None:
+    """A head that predicts a label of the row (``NextSentence.label``) needs data that have it."""
+    for call in (objective["loss"], *(head for head, _ in objective["auxiliary"].values())):
+        if hasattr(call.target, "label") and data.get("layout") == "plain":
+            problem = f"{call.type!r} needs pairs of segments with labels: set data.layout to 'pairs'"
+            raise RecipeError(problem, path=f"{call.path}.type", source=call.where("type"))
 
 
 def _check_generator(objective: Mapping[str, Any], memory: Call, model: Call, notes: list[str]) -> None:

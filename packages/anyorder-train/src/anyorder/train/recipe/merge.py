@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from anyorder.core import RecipeError
+from anyorder.core import RecipeError, did_you_mean
 
 from .source import Node, Source, parse_yaml, read_yaml
 
-__all__ = ["merge", "override", "read_with_parents"]
+__all__ = ["merge", "override", "read_with_parents", "take_scale"]
 
 
 def merge(parent: Node, child: Node) -> Node:
@@ -32,28 +33,71 @@ def _types_differ(parent: Node, child: Node) -> bool:
     return old is not None and new is not None and old.value != new.value
 
 
-def read_with_parents(path: Path, *, below: tuple[Path, ...] = ()) -> Node:
+def read_with_parents(path: Path, *, scale: Node | None = None) -> Node:
     """Read a recipe and what it extends, the nearest over the farthest.
+
+    A recipe may have ``scales``, a mapping of names to settings. Those of one name lie over the recipe's own settings
+    and under those of what extends it. The name is ``scale``, as the command line or the nearest recipe has it.
 
     Args:
         path: the recipe.
-        below: the recipes that led here, to refuse a circle.
+        scale: the name, if the command line has it.
     """
-    node = read_yaml(path)
-    extends = node.value.pop("extends", None)
-    if extends is None or extends.value is None:
-        return node
-    where = extends.source.text
-    if not isinstance(extends.value, str):
-        raise RecipeError("a recipe has one parent, the path of a file", path="extends", source=where)
-    parent = path.parent / extends.value
-    chain = (*below, path.resolve())
-    if parent.resolve() in chain:
-        names = " -> ".join(item.name for item in (*chain, parent.resolve()))
-        raise RecipeError(f"recipes extend each other in a circle: {names}", path="extends", source=where)
-    if not parent.is_file():
-        raise RecipeError(f"there is no file {extends.value!r} next to it", path="extends", source=where)
-    return merge(read_with_parents(parent, below=chain), node)
+    family = _family(path)
+    names = [own for node in family if (own := node.value.pop("scale", None)) is not None]
+    scales = [node.value.pop("scales", None) for node in family]
+    chosen = scale or next(iter(names), None)
+    if chosen is not None and not any(scales):
+        raise RecipeError("neither the recipe nor a parent has scales", path="scale", source=chosen.source.text)
+    sized = [node if own is None else _at_scale(node, own, chosen) for node, own in zip(family, scales, strict=True)]
+    return functools.reduce(merge, reversed(sized))
+
+
+def _family(path: Path) -> list[Node]:
+    """A recipe, its parent, its parent's parent and so on."""
+    family, chain = [read_yaml(path)], [path]
+    while True:
+        extends = family[-1].value.pop("extends", None)
+        if extends is None or extends.value is None:
+            return family
+        where = extends.source.text
+        if not isinstance(extends.value, str):
+            raise RecipeError("a recipe has one parent, the path of a file", path="extends", source=where)
+        parent = chain[-1].parent / extends.value
+        if parent.resolve() in [item.resolve() for item in chain]:
+            names = " -> ".join(item.name for item in (*chain, parent))
+            raise RecipeError(f"recipes extend each other in a circle: {names}", path="extends", source=where)
+        if not parent.is_file():
+            raise RecipeError(f"there is no file {extends.value!r} next to it", path="extends", source=where)
+        family.append(read_yaml(parent))
+        chain.append(parent)
+
+
+def _at_scale(node: Node, scales: Node, scale: Node | None) -> Node:
+    if not scales.is_mapping:
+        raise RecipeError("not a mapping of names to settings", path="scales", source=scales.source.text)
+    names = ", ".join(scales.value)
+    if scale is None or scale.value is None:
+        raise RecipeError(f"missing: which of {names}", path="scale", source=scales.source.text)
+    if scale.value not in scales.value:
+        near = did_you_mean(str(scale.value), scales.value)
+        problem = f"no scale is called {scale.value!r}; there are {names}{near}"
+        raise RecipeError(problem, path="scale", source=scale.source.text)
+    chosen = scales.value[scale.value]
+    return node if chosen.value is None else merge(node, chosen)
+
+
+def take_scale(settings: Sequence[str]) -> tuple[Node | None, list[str]]:
+    """The ``scale=NAME`` among settings of the command line, the last of them, and the other settings."""
+    chosen, others = None, []
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if name != "scale" or not equals:
+            others.append(setting)
+            continue
+        source = Source(text=f"--set {setting}", folder=Path.cwd())
+        chosen = parse_yaml(text, name=source.text, folder=source.folder, lines=False)
+    return chosen, others
 
 
 def override(tree: Node, settings: Sequence[str]) -> Node:

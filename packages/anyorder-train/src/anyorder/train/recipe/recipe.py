@@ -15,7 +15,7 @@ from anyorder.core import RecipeError
 
 from .call import Call, unknown_key, wrong_type
 from .combinations import check_combinations
-from .merge import override, read_with_parents
+from .merge import override, read_with_parents, take_scale
 from .sections import SECTIONS
 from .signature import coerce, describe
 from .source import Node, dump_yaml
@@ -75,13 +75,15 @@ def load_recipe(path: Path | str, *, overrides: Sequence[str] = ()) -> Recipe:
 
     Args:
         path: the YAML file.
-        overrides: settings such as ``optimizer.lr=1e-3``, in the order in which they apply.
+        overrides: settings such as ``optimizer.lr=1e-3``, in the order in which they apply; ``scale=NAME`` chooses
+            among a recipe's ``scales``.
 
     Raises:
         RecipeError: one line with file and line, dotted path, value, what is allowed and the nearest name.
     """
     path = Path(path)
-    root = override(read_with_parents(path), overrides)
+    scale, settings = take_scale(overrides)
+    root = override(read_with_parents(path, scale=scale), settings)
     known = ["name", "seed", *SECTIONS]
     for key, node in root.value.items():
         if key not in known:

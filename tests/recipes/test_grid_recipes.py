@@ -1,0 +1,93 @@
+"""The recipes of the grid: each is read, trains, learns and leaks nothing; together they are the whole grid."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from anyorder.cli.leak_audit import audit
+from anyorder.core import available
+from anyorder.data import Tokenizer, prepare
+from anyorder.train import loop
+from anyorder.train.assemble import sizes
+from anyorder.train.progress import SilentProgress
+from anyorder.train.recipe import load_recipe
+from anyorder.train.run import run
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "packages" / "anyorder-data" / "tests" / "data"
+RECIPES = sorted((ROOT / "recipes" / "grid").glob("*.yaml"))
+NAMES = [path.stem for path in RECIPES]
+TINY = ("model.n_layer=1", "model.d_model=16", "model.n_head=2", "model.d_inner=16")
+QUIET = ("tracking=none", "train.device=cpu")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("text")
+    text = " ".join((DATA / "b.txt").read_text(encoding="utf-8").split())
+    records = ({"text": f"Number {n}. {text[n : n + 300]}\n\nAnd {n * n}."} for n in range(200))
+    (folder / "text.jsonl").write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
+    tokenizer = Tokenizer.load(DATA / "spiece.model")
+    prepare(
+        [folder / "text.jsonl"], folder / "corpus", tokenizer=tokenizer, valid_fraction=0.2, workers=1, progress=False
+    )
+    return folder / "corpus"
+
+
+@pytest.fixture(autouse=True)
+def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare a run the second that its curves take."""
+    monkeypatch.setattr(loop, "draw_curves", lambda *args, **kwargs: [])
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=NAMES)
+def test_a_recipe_trains_two_steps_and_leaks_nothing(path: Path, corpus: Path, tmp_path: Path) -> None:
+    settings = (f"data.corpus={corpus}", "data.vocab_size=null", "train.steps=2", "train.batch_size=4")
+    recipe = load_recipe(path, overrides=(*TINY, *QUIET, *settings))
+    result = run(recipe, folder=tmp_path / "run", progress=SilentProgress())
+    assert result.step == 2
+    assert audit(recipe, step=0) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", RECIPES, ids=NAMES)
+def test_a_recipe_learns(path: Path, tmp_path: Path) -> None:
+    """As it stands, on the prose that ships: its held-out loss falls well under what it begins with."""
+    recipe = load_recipe(path, overrides=(*QUIET, "train.eval_every=2"))
+    held_out = [
+        record["valid/loss"]
+        for record in run(recipe, folder=tmp_path / "run", progress=SilentProgress()).records
+        if "valid/loss" in record
+    ]
+    assert held_out[-1] < 0.9 * held_out[0], held_out
+
+
+def test_recipes_are_named_after_their_files_and_spend_the_same_budget() -> None:
+    recipes = [load_recipe(path) for path in RECIPES]
+    assert [recipe.name for recipe in recipes] == NAMES
+    assert {recipe.sections["train"].get("steps") for recipe in recipes} == {60}
+    tokens = {recipe.name: sizes(recipe).tokens_per_step for recipe in recipes}
+    pairs = tokens.pop("next_sentence")  # half of each of its segments is a pair, read besides
+    assert set(tokens.values()) == {2 * pairs}
+
+
+def test_recipes_use_every_order_and_every_mask_builder() -> None:
+    objectives = [load_recipe(path).tree["objective"] for path in RECIPES]
+    orders = {tree["order"]["type"] for tree in objectives}
+    masks = {tree["masks"]["type"] for tree in objectives}
+    assert set(available("order")) - {"zigzag"} <= orders
+    assert set(available("masks")) - {"mask_slots"} <= masks
+
+
+def test_at_least_six_cells_are_new_and_differ_from_every_published_one() -> None:
+    new, known = [], []
+    for path in RECIPES:
+        tree = load_recipe(path).tree["objective"]
+        order, masks = tree["order"], tree["masks"]
+        cell = (order["type"], order.get("context"), masks["type"], masks.get("visibility"))
+        (new if path.stem.startswith("new_") else known).append(cell)
+    assert len(set(new)) == len(new) >= 6
+    assert not set(new) & set(known)
