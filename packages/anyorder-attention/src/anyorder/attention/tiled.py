@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -25,7 +26,8 @@ class Tiled:
     A dense implementation passes over all scores of all heads once for every sum, scale, mask and softmax. Here each
     tile goes through all of them before the next one starts, position scores are computed for the tile's own run of
     distances only, and keys that nobody in the tile can see are left out. Kept for the backward pass: the weights, or
-    with ``recompute`` nothing. Calls whose tiles would be too small to pay for their own bookkeeping go to ``sdpa``.
+    with ``recompute`` nothing. Calls whose tiles would be too small to pay for their own bookkeeping go to ``sdpa``,
+    and so does a compiled graph.
 
     Args:
         tile: queries in a tile.
@@ -57,7 +59,8 @@ class Tiled:
         scale: float,
         dropout: float = 0.0,
     ) -> Float[Tensor, "B H Q d"]:
-        if min(self.tile, query.shape[2]) * key.shape[2] < self.smallest:
+        small = min(self.tile, query.shape[2]) * key.shape[2] < self.smallest
+        if small or torch.compiler.is_compiling():  # a compiler fuses the dense passes, and cannot follow the tiles
             return self._dense(query, key, value, visibility=visibility, bias=bias, scale=scale, dropout=dropout)
         distance, match, others = _sort_terms(bias)
         tiling = Tiling(
