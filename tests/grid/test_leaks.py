@@ -32,20 +32,26 @@ from anyorder.core.testing import (
     perturbation_leaks,
 )
 from anyorder.losses import CrossEntropy
+from anyorder.masks import InPlace
 from anyorder.memory import NoMemory, SegmentMemory
 from anyorder.models import TransformerXL
-from anyorder.orders import LastFraction, NgramSpans, Permutation
+from anyorder.orders import AllTargets, LastFraction, LeftToRight, Mixture, NgramSpans, NoiseLevel, Permutation, Subset
 from anyorder.train.objective import Objective
 
 VOCAB = Vocab(size=40)
 LENGTH, REUSE = 16, 8
-ORDERS = {name: lambda name=name: find("order", name)() for name in available("order")} | {
+ORDERS = {name: lambda name=name: find("order", name)() for name in available("order") if name != "mixture"} | {
+    "mixture": lambda: Mixture(parts=[Permutation(targets=AllTargets()), LeftToRight()], probabilities=[3, 1]),
+    "subset, known together": lambda: Subset(rate=0.3, context="together"),
+    "noise in blocks": lambda: NoiseLevel(block_size=4),
     "permutation, ordered context": lambda: Permutation(context="ordered"),
     "permutation in blocks": lambda: Permutation(perm_size=4),
     "permutation of spans": lambda: Permutation(targets=NgramSpans(k=3)),
     "permutation of everything": lambda: Permutation(targets=LastFraction(k=1)),
 }
-MASKS = {name: lambda name=name: find("masks", name)() for name in available("masks")}
+MASKS = {name: lambda name=name: find("masks", name)() for name in available("masks")} | {
+    "in_place, ordered": lambda: InPlace(visibility="ordered"),
+}
 
 
 def accepted() -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from .errors import (
     RecipeError,
     did_you_mean,
 )
-from .plan import CONSECUTIVE, ONE_SHOT, PERMUTATION, Plan
+from .plan import CONSECUTIVE, JOINT, ONE_SHOT, PERMUTATION, Plan
 from .protocols import (
     AttentionBackend,
     AttentionRequest,
@@ -37,6 +37,7 @@ from .vocab import Vocab
 
 __all__ = [
     "CONSECUTIVE",
+    "JOINT",
     "MEMORY_BIRTH",
     "ONE_SHOT",
     "PADDING_DOC",

@@ -14,6 +14,8 @@ from .struct import TensorStruct
 CONSECUTIVE = "consecutive"
 ONE_SHOT = "one_shot"
 PERMUTATION = "permutation"
+JOINT = "joint"
+"""What an order may demand of masks: that tokens of one time see each other, the targets hidden in the input."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,8 @@ class OrderSampler(Protocol):
 
     ``traits`` names what a mask builder may rely on: ``consecutive`` (each target is known right after the token before
     it), ``one_shot`` (all targets have one time, given tokens have an earlier one), ``permutation`` (any order).
+
+    A sampler may also have ``demands``, what it asks of a mask builder's ``offers``; without them it asks nothing.
     """
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from anyorder.core import TARGETS, Draws, Plan, Readout, Slots, Streams, TokenBatch, Vocab
+from anyorder.core import JOINT, TARGETS, Draws, Plan, Readout, Slots, Streams, TokenBatch, Vocab
 
 from .targets import Targets
 
@@ -22,6 +22,7 @@ class BlockCopy:
     """
 
     needs: frozenset[str] = frozenset()
+    offers: frozenset[str] = frozenset({JOINT})
 
     def build(self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws) -> Streams:
         """Build the content stream of ``2 L`` slots; ``generator`` is not used.

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import torch
 
 from anyorder.core import (
+    JOINT,
     ONE_SHOT,
     TARGETS,
     Draws,
@@ -55,6 +56,10 @@ class InPlace:
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({ONE_SHOT} if self.visibility == "everything" else ())
+
+    @property
+    def offers(self) -> frozenset[str]:
+        return frozenset({JOINT} if self.visibility == "ordered" else ())
 
     def build(self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws) -> Streams:
         """Hide the targets and build the content stream.

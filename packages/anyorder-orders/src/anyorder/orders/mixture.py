@@ -53,6 +53,11 @@ class Mixture:
     def traits(self) -> frozenset[str]:
         return frozenset.intersection(*(part.traits for part in self.parts))
 
+    @property
+    def demands(self) -> frozenset[str]:
+        """All that any part demands."""
+        return frozenset().union(*(getattr(part, "demands", ()) for part in self.parts))
+
     def check(self, length: int) -> None:
         """Raise ``RecipeError`` where a part refuses rows of this length."""
         for part in self.parts:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from anyorder.core import ONE_SHOT, Draws, Plan, TokenBatch
+from anyorder.core import JOINT, ONE_SHOT, Draws, Plan, TokenBatch
 
 from .checks import require_at_least, require_one_of, require_within
 
@@ -57,6 +57,10 @@ class NoiseLevel:
     def traits(self) -> frozenset[str]:
         """Tokens of a block are known together, given ones too, so that blocks are not one shot."""
         return frozenset({ONE_SHOT}) if self.block_size is None else frozenset()
+
+    @property
+    def demands(self) -> frozenset[str]:
+        return frozenset({JOINT} if self.block_size is not None else ())
 
     def num_targets(self, length: int) -> int:
         return length

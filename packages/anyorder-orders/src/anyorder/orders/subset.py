@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from anyorder.core import ONE_SHOT, Draws, Plan, TokenBatch
+from anyorder.core import JOINT, ONE_SHOT, Draws, Plan, TokenBatch
 
 from .checks import require_at_least, require_one_of, require_within
 from .goals import most_targets, row_goals, take_first
@@ -55,6 +55,10 @@ class Subset:
     @property
     def traits(self) -> frozenset[str]:
         return frozenset({ONE_SHOT} if self.context == "given" else ())
+
+    @property
+    def demands(self) -> frozenset[str]:
+        return frozenset({JOINT} if self.context == "together" else ())
 
     def num_targets(self, length: int) -> int:
         return most_targets(length, k=1 / self.rate)
