@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -63,9 +64,12 @@ def test_wrong_places(refused: Callable, recipe: Path) -> None:
     assert refused("train", recipe, "--out", "file/run").startswith("file/run: Not a directory")
     assert refused("train", recipe, "--out", "file").startswith("file: ")
     assert refused("train", recipe, "--from", "nowhere").startswith("--from nowhere: no model folder")
+    Path("folder").mkdir()
+    Path("folder/mine.yaml").touch()
+    assert refused("train", "folder") == "folder: is a folder; name a recipe in it (folder/ has mine.yaml)"
     assert refused("train", "small.yml") == "small.yml: there is no such recipe (./ has small.yaml)"
     assert "did you mean 'steps'" in refused("train", recipe, "--set", "train.step=5")
-    assert sorted(file.name for file in Path().iterdir()) == ["file", "small.yaml"]
+    assert sorted(file.name for file in Path().iterdir()) == ["file", "folder", "small.yaml"]
 
 
 def test_show(anyorder: Callable, recipe: Path) -> None:
@@ -172,6 +176,33 @@ def test_compare_one_recipe_and_again(anyorder: Callable, refused: Callable, rec
     assert "one holds a comparison" in refused("train", recipe, "--out", "one")
 
 
+def test_eval_of_the_folder_of_runs_names_them(anyorder: Callable, refused: Callable, recipe: Path) -> None:
+    assert anyorder("train", recipe).code == 0
+    said = "runs is not a run's folder: it has no recipe.yaml (runs in it: small)"
+    assert refused("eval", "runs") == said
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_comparison_and_on_again(anyorder: Callable, recipe: Path) -> None:
+    Path("more.yaml").write_text("extends: small.yaml\nname: more\nobjective: {order: {perm_size: 8}}\n")
+    command = ("compare", recipe, "more.yaml", "--set", "train.steps=400", "--out", "both")
+    process = start(*command)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("step 5/"):
+            break
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert (
+        err.splitlines()[-1] == "interrupted: stopped by SIGINT at small, seed 1; the same command goes on from there"
+    )
+    assert "Traceback" not in err
+    ran = anyorder(*command)
+    assert ran.code == 0, ran.err
+    assert Path("both/report.html").is_file()
+
+
 def start(*argv: object) -> subprocess.Popen[str]:
     code = "import sys; from anyorder.cli.main import main; sys.exit(main(sys.argv[1:]))"
     return subprocess.Popen(
@@ -212,7 +243,9 @@ def test_ctrl_c_and_on_again(anyorder: Callable, recipe: Path, signum: signal.Si
 def test_ui_answers_and_stops(anyorder: Callable, refused: Callable, recipe: Path) -> None:
     tracked = ("--set", "tracking={type: mlflow, system_metrics: false}")
     assert anyorder("train", recipe, *tracked, "--out", "runs/one").code == 0
-    port = 5987
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     process = start("ui", "runs", "--port", port)  # its own signal reaches no child of it, as a terminal's would
     assert process.stdout is not None
     try:

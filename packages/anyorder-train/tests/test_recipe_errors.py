@@ -194,7 +194,7 @@ def test_a_circle_of_three_is_found() -> None:
 def test_a_missing_recipe_names_its_neighbours(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"^bse.yaml: there is no such recipe .*base.yaml"):
         load_recipe("bse.yaml")
-    with pytest.raises(RecipeError, match="cannot be read: Is a directory"):
+    with pytest.raises(RecipeError, match=r"is a folder; name a recipe in it \(\./ has base.yaml\)"):
         load_recipe(tmp_path)
 
 

@@ -160,7 +160,10 @@ def load_run(folder: Path) -> tuple[Recipe, TextRows, Objective]:
         CheckpointError: the folder is not a run, or no checkpoint in it is whole.
     """
     if not (folder / RECIPE).is_file():
-        raise CheckpointError(f"{folder} is not a run's folder: it has no {RECIPE}")
+        files = [*folder.glob(f"*/{RECIPE}"), *folder.glob(f"cells/*/*/{RECIPE}")]
+        inside = sorted(str(file.parent.relative_to(folder)) for file in files)
+        shown = f" (runs in it: {', '.join(inside[:8])})" if inside else ""
+        raise CheckpointError(f"{folder} is not a run's folder: it has no {RECIPE}{shown}")
     found = latest(folder / CHECKPOINTS)
     if found is None:
         raise CheckpointError(f"{folder} has no checkpoint yet")

@@ -46,7 +46,5 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         overwrite=args.overwrite,
     )
-    print(
-        f"{args.out}: ready; --set data.corpus={args.out} uses it, and so does data.corpus in a recipe, from its folder"
-    )
+    print(f"{args.out}: ready; use it with --set data.corpus={args.out}, or in a recipe by its path from there")
     return 0

@@ -105,6 +105,8 @@ def read_yaml(path: Path) -> Node:
         raise RecipeError(f"there is no such recipe{_neighbours(path)}", source=name) from None
     except UnicodeDecodeError as error:
         raise RecipeError(f"not UTF-8 text (byte {error.start})", source=name) from None
+    except IsADirectoryError:
+        raise RecipeError(f"is a folder; name a recipe in it{_neighbours(path / 'x')}", source=name) from None
     except OSError as error:
         raise RecipeError(f"cannot be read: {error.strerror}", source=name) from None
     node = parse_yaml(text, name=name, folder=path.parent)
