@@ -16,6 +16,8 @@ from anyorder.data.xlnet import RecordLayout, RecordRows, prepare_records
 from anyorder.masks import TwoStream
 from anyorder.orders import Permutation, Recorded
 
+from .ledger import note
+
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 DATA = Path(__file__).parents[2] / "packages" / "anyorder-data" / "tests" / "data"
 RUNS = json.loads((DATA / "data_runs.json").read_text())
@@ -134,5 +136,7 @@ def readout_places(position: Tensor, length: int) -> Tensor:
 @pytest.mark.parametrize("run", sorted(RUNS))
 def test_text_becomes_the_official_masks(run: str, size: int, tmp_path: Path) -> None:
     wrong = mismatches(run, size, tmp_path)
+    for name, count in wrong.items():
+        note("data", f"{run}, perm_size {size}", name, "exact", count)
     assert len(wrong) >= 8
     assert not any(wrong.values()), wrong

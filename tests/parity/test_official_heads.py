@@ -31,6 +31,7 @@ from anyorder.losses import (
 from anyorder.memory import SegmentMemory
 from anyorder.models import TransformerXL
 
+from .ledger import note
 from .official_streams import official_streams
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
@@ -41,6 +42,7 @@ ARRAYS = dict(np.load(GOLDEN / "head_cases.npz"))
 PRECISIONS = [torch.float64, torch.float32]
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}
 LOSS_TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+_QUANTITY = {"per_example_loss": "loss", "total_loss": "loss", "new_mems": "new_mems"}
 POOLED = [name for name in CASES if name.startswith("pooled")]
 
 
@@ -120,6 +122,8 @@ def assert_close(ours: Tensor, case: str, name: str, dtype: torch.dtype, *, atol
     difference = (ours.detach() - recorded).abs()
     assert ours.shape == recorded.shape
     assert bool((difference <= allowed).all()), (name, float(difference.max()))
+    possible = difference[recorded.abs() < 1e29]  # elsewhere both are about -1e30: impossible places
+    note("heads", case, _QUANTITY.get(name, "output"), precision(dtype), float(possible.max()))
 
 
 def assert_gradients(case: str, dtype: torch.dtype, modules: dict[str, nn.Module]) -> None:
@@ -147,6 +151,8 @@ def assert_gradients(case: str, dtype: torch.dtype, modules: dict[str, nn.Module
                 atol=TOLERANCE[dtype],
                 msg=lambda m, n=name: f"{n}: {m}",
             )
+            difference = (parameter.grad - expected[name].to(dtype)).abs().max()
+            note("heads", case, "gradient", precision(dtype), float(difference))
         else:
             assert parameter.grad is None or not parameter.grad.any(), f"{name} got a gradient and should not"
 

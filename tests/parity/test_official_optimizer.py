@@ -18,6 +18,8 @@ from anyorder.models import TransformerXL
 from anyorder.train.xlnet_adam import OfficialAdam, XLNetAdam
 from anyorder.train.xlnet_schedule import XLNetSchedule
 
+from .ledger import note
+
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 CASES = {name: case for name, case in json.loads((GOLDEN / "optimizer.json").read_text()).items() if name[0] != "_"}
 ARRAYS = {name: torch.from_numpy(array) for name, array in np.load(GOLDEN / "optimizer.npz").items()}
@@ -101,16 +103,19 @@ def run(name: str, *, ahead: bool = False) -> None:
         number = step + 2 if ahead and step < flags["warmup_steps"] else step + 1
         rate = flags["learning_rate"] * schedule.factor(number, steps=flags["train_steps"])
         assert rate == pytest.approx(float(ARRAYS[f"{name}/lr"][step]), rel=1e-5, abs=1e-9), step
+        note("optimizer", name, "learning rate", "f64", abs(rate - float(ARRAYS[f"{name}/lr"][step])))
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.step()
         for key, value in recorded(f"{name}/params/", step).items():
             torch.testing.assert_close(parameters[key].data, value.double(), rtol=0, atol=ATOL, msg=f"{key} at {step}")
+            note("optimizer", name, "weights", "f64", float((parameters[key].data - value).abs().max()))
     first, second = ("adam_m", "adam_v") if flags["weight_decay"] else ("Adam", "Adam_1")
     for slot, official in (("exp_avg", first), ("exp_avg_sq", second)):
         for key, value in recorded(f"{name}/slots_final/", suffix=f"/{official}").items():
             found = optimizer.state[parameters[key]][slot]
             torch.testing.assert_close(found, value.double(), rtol=0, atol=ATOL, msg=f"{key} {slot}")
+            note("optimizer", name, "moments", "f64", float((found - value).abs().max()))
     for key, value in untouched.items():
         assert torch.equal(dict(model.named_parameters())[key], value), key
 

@@ -24,6 +24,8 @@ from anyorder.train.objective import Objective
 from anyorder.train.xlnet_adam import OfficialAdam, XLNetAdam
 from anyorder.train.xlnet_schedule import XLNetSchedule
 
+from .ledger import note
+
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 FLAGS = {name: case["flags"] for name, case in json.loads((GOLDEN / "train.json").read_text()).items()}
 ARRAYS = {name: dict(np.load(GOLDEN / f"train_{name}.npz")) for name in FLAGS}
@@ -140,6 +142,7 @@ def test_recorded_steps(run: str, start: int, dtype: torch.dtype) -> None:
         output = objective(streams, memory)
         loss = objective.total(output.losses, objective.weight_sums(streams))
         assert float(loss.detach()) == pytest.approx(float(log["loss"][step]), abs=LOSS)
+        keep(run, start, "loss", dtype, loss.detach() - float(log["loss"][step]))
         loss.backward()
         if f"step{step}/grad/{LM_BIAS}" in ARRAYS[run]:
             for name, expected in ours(named(run, f"step{step}/grad/"), objective).items():
@@ -147,6 +150,7 @@ def test_recorded_steps(run: str, start: int, dtype: torch.dtype) -> None:
                 torch.testing.assert_close(
                     gradient, expected.to(dtype), rtol=0, atol=GRADIENTS, msg=f"{name} at {step}"
                 )
+                keep(run, start, "gradient", dtype, gradient - expected)
         norm = nn.utils.clip_grad_norm_(objective.parameters(), flags["clip"])
         assert float(norm) == pytest.approx(float(log["gnorm"][step]), rel=NORM)
         rate = flags["learning_rate"] * schedule.factor(step + 1, steps=flags["train_steps"])
@@ -161,7 +165,16 @@ def test_recorded_steps(run: str, start: int, dtype: torch.dtype) -> None:
             values = load_file(GOLDEN / f"ckpt_{run}" / "values.safetensors")
             assert_parameters(objective, values, dtype)
     assert_memory(memory, ARRAYS[run]["final_mems"])
+    final = torch.from_numpy(ARRAYS[run]["final_mems"]).transpose(1, 2)
+    keep(run, start, "memory at the end", dtype, torch.stack(memory.layers) - final)
     assert_parameters(objective, named(run, "final/"), dtype)
+    for name, expected in ours(named(run, "final/"), objective).items():
+        keep(run, start, "weights at the end", dtype, dict(objective.named_parameters())[name].detach() - expected)
+
+
+def keep(run: str, start: int, quantity: str, dtype: torch.dtype, difference: Tensor) -> None:
+    case = f"{run}, from {'the checkpoint at step 4' if start else 'initial weights'}"
+    note("training", case, quantity, "f64" if dtype == torch.float64 else "f32", float(difference.abs().max()))
 
 
 def assert_parameters(objective: Objective, variables: dict[str, Tensor], dtype: torch.dtype) -> None:
