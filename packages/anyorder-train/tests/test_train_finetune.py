@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from anyorder.core import CheckpointError, DataError, RecipeError, Visibility
+from anyorder.core import CheckpointError, DataError, Dropout, RecipeError, Visibility
 from anyorder.data import prepare
 from anyorder.data.features import collate, encode_pair
 from anyorder.train.assemble import assemble, open_text
@@ -163,7 +163,7 @@ def test_every_token_sees_every_other_and_no_padding(home: Path) -> None:
 
 def test_dropout_of_the_backbone_is_the_fine_tuning_recipe_s(home: Path) -> None:
     backbone = Start.load(home / "run").backbone(dropout=0.25, device=CPU)
-    assert {m.p for m in backbone.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
+    assert {m.p for m in backbone.modules() if isinstance(m, Dropout)} == {0.25}
     assert {layer.attention.dropout for layer in backbone.layers} == {0.25}
 
 
