@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from anyorder.core import AnyorderError, Draws, LossHead, Plan, Streams, TensorStruct, TokenBatch
+from anyorder.core import AnyorderError, Draws, LossHead, Plan, Readout, Streams, TensorStruct, TokenBatch
 from anyorder.core.testing import AuditedSegment, find_leaks
 
 from ..objective import Objective
@@ -89,7 +89,8 @@ def _score(objective: Objective, batch: TokenBatch, plan: Plan, *, num_targets: 
     used = torch.zeros_like(readout.weight, dtype=torch.bool)
     used[row, number] = weight != 0
     kept = (~used).long().argsort(dim=1, stable=True)[:, : max(1, int(used.sum(dim=1).max()))]  # [B, P'], used first
-    readout = readout.map(lambda tensor: tensor.gather(1, kept))
+    index, labels, weights = (part.gather(1, kept) for part in (readout.index, readout.labels, readout.weight))
+    readout = Readout(stream=readout.stream, index=index, labels=labels, weight=weights)
     device = objective.embedding.device
     streams = replace(streams, readouts={HEAD: readout}).to(device)
     output = objective.backbone(streams, None)
