@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from anyorder.core import Plan, TokenBatch
+from anyorder.core import OrderSampler, Plan, TokenBatch
 from anyorder.masks import InPlace, TwoStream
-from anyorder.orders import Permutation, Subset
+from anyorder.orders import AnyOrderCut, NoiseLevel, Permutation, Subset
 from anyorder.train.objective import Objective
 
 from .model_parts import tiny_objective, tokens
@@ -119,3 +119,40 @@ def test_the_chain_rule_in_one_pass_is_another_model_than_the_encoder() -> None:
     weight = torch.full(plans.target.shape, 1 / len(orders), dtype=torch.float64)
     one_pass = weighted_loss(objective, ids, plans.target, weight, time=plans.time)
     assert abs(float(one_pass - over_all_orders(objective, ids))) > 1e-3
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        AnyOrderCut(),
+        NoiseLevel(antithetic=False),
+        NoiseLevel(),
+        NoiseLevel(schedule="cosine"),
+    ],
+    ids=["any_order_cut", "linear", "antithetic", "cosine"],
+)
+def test_the_samplers_draw_unbiased_estimates_of_it(order: OrderSampler) -> None:
+    """The mean over many draws comes to the exact loss within four standard errors, whatever the schedule."""
+    objective = tiny_objective(order, InPlace())
+    ids = tokens(1, 5)
+    exact = float(over_all_orders(objective, ids))
+    batch = TokenBatch.of(ids.expand(6000, -1))
+    streams = objective.prepare(batch, seed=3, step=0, scoring=True)
+    readout = streams.readouts["loss"]
+    with torch.no_grad():
+        loss = objective(streams).losses["loss"]
+    nats = (loss.per_target * readout.weight.double()).sum(1)
+    error = float(nats.std()) / math.sqrt(len(nats))
+    assert 0 < error < 0.02 * exact, "the test can tell a loss that is a tenth off"
+    # The least noise level, 1e-3, leaves out a thousandth of the integral.
+    assert abs(float(nats.mean()) - exact) < 4 * error + 1e-3 * exact
+    assert float(loss.weight_sum) == 5 * len(nats), "the step's mean is a token's"
+
+
+def test_without_its_weight_noise_is_no_likelihood() -> None:
+    objective = tiny_objective(NoiseLevel(weight="one"), InPlace())
+    ids = tokens(1, 5)
+    streams = objective.prepare(TokenBatch.of(ids.expand(2000, -1)), seed=3, step=0, scoring=True)
+    with torch.no_grad():
+        nats = objective(streams).losses["loss"].loss_sum / 2000
+    assert float(nats) < 0.8 * float(over_all_orders(objective, ids))
