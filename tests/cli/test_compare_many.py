@@ -106,6 +106,7 @@ def test_three_models_have_a_column_each(recipes: dict[str, Path], tmp_path: Pat
     assert "# Comparison: plm-0, mlm-1, clm-2" in report
 
 
+@pytest.mark.slow
 def test_cells_are_asked_again_when_the_yardsticks_change(recipes: dict[str, Path], tmp_path: Path) -> None:
     models, asked = variants(recipes, 2), []
 
