@@ -98,8 +98,11 @@ class NgramSpans:
         # A span belongs to the run of its first unit. Padding has no unit and writes beyond the row.
         column = torch.where(batch.padding, batch.length, units.number)
         run_of_unit = torch.zeros_like(pad(units.run, (0, 1))).scatter(1, column, units.run)
-        run_of_span = run_of_unit.gather(1, (begin + turn) % units.count)
-        return in_span & (run_of_span == units.run)
+        first = (begin + turn) % units.count
+        run_of_span = run_of_unit.gather(1, first)
+        # A span that goes round the row's end goes on only where the run does: up to the end, and from the start.
+        unbroken = (units.number >= first) | (run_of_unit.gather(1, units.count - 1) == run_of_span)
+        return in_span & (run_of_span == units.run) & unbroken
 
 
 @lru_cache
@@ -114,4 +117,4 @@ def _windows(
         weight = 1 / n if distribution == "inverse" else 1.0
         windows += [(n, offset, width, weight / places) for offset in range(places)]
     table = torch.tensor([window[:3] for window in windows]).T
-    return table, torch.tensor([weight for *_, weight in windows])
+    return table, torch.tensor([weight for *_, weight in windows], dtype=torch.float64)
