@@ -109,8 +109,8 @@ def _check_generator(objective: Mapping[str, Any], memory: Call, model: Call, no
     sizes, _ = _build(generator, notes)
     if ONE_SHOT not in _build(masks, notes).needs:
         problem = (
-            f"masks.type {masks.type!r} as it is here gives objective.generator no input that hides targets and is seen "
-            "whole: use masks.type 'in_place' with visibility 'everything', or remove objective.generator"
+            f"masks.type {masks.type!r} as it is here gives objective.generator no input that hides targets and is "
+            "seen whole: use masks.type 'in_place' with visibility 'everything', or remove objective.generator"
         )
         raise IncompatiblePartsError(problem, path=f"{masks.path}.type", source=masks.where("type"))
     if not hasattr(objective["loss"].target, "logits"):

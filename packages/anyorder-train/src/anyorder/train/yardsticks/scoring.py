@@ -93,7 +93,7 @@ def _score(objective: Objective, batch: TokenBatch, plan: Plan, *, num_targets: 
     readout = Readout(stream=readout.stream, index=index, labels=labels, weight=weights)
     device = objective.embedding.device
     streams = replace(streams, readouts={HEAD: readout}).to(device)
-    output = objective.backbone(streams, None)
+    output = objective.states(streams, None)
     readout = streams.readouts[HEAD]
     loss = head(readout.gather(output.stream(readout.stream)), readout, embedding=objective.embedding)
     if loss.per_target is None:
