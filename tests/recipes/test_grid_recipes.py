@@ -67,14 +67,11 @@ def test_a_recipe_leaks_nothing(path: Path, corpus: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", RECIPES, ids=NAMES)
 def test_a_recipe_learns(path: Path, tmp_path: Path) -> None:
-    """As it stands, on the prose that ships: its held-out loss falls well under what it begins with."""
-    recipe = load_recipe(path, overrides=(*QUIET, "train.eval_every=2"))
-    held_out = [
-        record["valid/loss"]
-        for record in run(recipe, folder=tmp_path / "run", progress=SilentProgress()).records
-        if "valid/loss" in record
-    ]
-    assert held_out[-1] < 0.9 * held_out[0], held_out
+    """As it stands, on the prose that ships: the held-out loss is well under that of the untrained model."""
+    recipe = load_recipe(path, overrides=QUIET)
+    records = run(recipe, folder=tmp_path / "run", progress=SilentProgress()).records
+    held_out = [record["valid/loss"] for record in records if "valid/loss" in record]
+    assert held_out[-1] < 0.9 * records[0]["loss"], (records[0]["loss"], held_out)
 
 
 def test_recipes_are_named_after_their_files_and_spend_the_same_budget() -> None:
