@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import sys
 from pathlib import Path
 
 from .recipe_options import add_settings, add_yardsticks
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.seeds < 1:
         raise RecipeError(f"--seeds {args.seeds}: a number of seeds, 1 or more")
-    from anyorder.train.compare import Questions, compare
+    from anyorder.train.compare import Questions, UnequalBudgetsError, compare
     from anyorder.train.recipe import load_recipe
 
     questions = Questions(yardsticks=args.yardsticks)
@@ -38,7 +39,11 @@ def run(args: argparse.Namespace) -> int:
     folder = args.out or Path("runs") / _folder_name(names)
     if (folder / "metrics.jsonl").exists():
         raise RecipeError(f"--out {folder}: it holds a run of its own; choose another folder")
-    report = compare(recipes, seeds=args.seeds, folder=folder, unequal=args.unequal, questions=questions)
+    try:
+        report = compare(recipes, seeds=args.seeds, folder=folder, unequal=args.unequal, questions=questions)
+    except UnequalBudgetsError as error:
+        print(error.table, file=sys.stderr)
+        raise
     print(report)
     return 0
 

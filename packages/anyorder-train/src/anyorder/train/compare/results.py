@@ -83,14 +83,14 @@ class Results:
     def score(
         self, recipe: str, yardstick: str, *, part: str = "all", unit: Unit = "bits_per_token"
     ) -> Estimate | None:
-        """Mean over seeds with its t interval; with one seed the interval is over windows (for bits per token).
+        """Mean over seeds with its t interval; None where the yardstick is undefined for the model.
 
-        None where the yardstick is undefined for the model.
+        In a comparison of one seed the interval is over windows (for bits per token).
         """
         scores = [score for cell in self.of(recipe) if (score := self._score(cell, yardstick, part))]
         if not scores:
             return None
-        if len(scores) > 1 or unit == "bits_per_byte":
+        if len(self.seeds) > 1 or unit == "bits_per_byte":
             return estimate([getattr(score, unit) for score in scores])
         (only,) = scores
         half = _quantile(only.tokens) * only.standard_error

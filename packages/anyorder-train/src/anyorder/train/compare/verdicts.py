@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..yardsticks import ALL_YARDSTICKS
@@ -40,25 +41,17 @@ def title_of(yardstick: str) -> str:
 def verdict(results: Results, yardstick: str) -> Verdict:
     """Who wins on a yardstick, by how much, and whether the difference is larger than noise."""
     ranking = results.ranking(yardstick)
-    details = []
+    winner, details = None, []
     if len(ranking) < 2:
         headline = f"only {ranking[0]} defines it" if ranking else "no model defines it"
-        winner = None
     else:
         best, *others = ranking
         pairs = [_require(results.difference(best, other, yardstick)) for other in others]
-        level = [pair.right for pair in pairs if not pair.clear]
-        winner = None if level else best
-        ahead = "wins" if pairs[0].basis == "seeds" else "is ahead, on one seed"
-        headline = f"{best} {ahead}" if winner else f"{_list([best, *level])} lie within noise of each other"
-        best_score = results.score(best, yardstick)
-        assert best_score is not None
-        details.append(f"{best} needs {best_score.mean:.3f} bits a token.")
-        told = pairs if len(results.recipes) <= MANY else pairs[:_TOLD]
-        details += [_sentence(results, pair) for pair in told]
-        if rest := [abs(pair.estimate.mean) for pair in pairs[len(told) :]]:
-            need = f"{min(rest):.3f} to {max(rest):.3f} more" if len(rest) > 1 else f"{rest[0]:.3f} more"
-            details.append(f"The other {len(rest)} need {need}." if len(rest) > 1 else f"The last needs {need}.")
+        unsettled = [pair.right for pair in pairs if _only_a_bound(results, pair)]
+        level = [pair.right for pair in pairs if not pair.clear and pair.right not in unsettled]
+        winner = None if level or unsettled else best
+        headline = _headline(results, pairs, level=level, unsettled=unsettled)
+        details += [_numbers(results, pairs), *_seen(results, yardstick)]
     undefined: dict[str, list[str]] = {}
     for name in results.recipes:
         standing = results.standing(name, yardstick)
@@ -68,20 +61,55 @@ def verdict(results: Results, yardstick: str) -> Verdict:
     return Verdict(yardstick=yardstick, winner=winner, headline=headline, details=tuple(details))
 
 
-def _sentence(results: Results, pair: Difference) -> str:
-    best, other, found = pair.left, pair.right, pair.estimate
-    gap = f"{abs(found.mean):.3f} bits a token"
-    where = f"over {found.count} seeds in pairs" if pair.basis == "seeds" else "over windows, one seed"
-    if found.low is None or found.high is None:
-        text = f"{other} needs {gap} more; there is nothing to tell its noise by"
+def _only_a_bound(results: Results, pair: Difference) -> bool:
+    """Whether the worse number is a bound, so that the true one may be lower, and the better one is exact."""
+    best, other = (results.standing(name, pair.yardstick).kind for name in (pair.left, pair.right))
+    return other == "bound" and best != "bound"
+
+
+def _headline(results: Results, pairs: Sequence[Difference], *, level: list[str], unsettled: list[str]) -> str:
+    best = pairs[0].left
+    bound = results.standing(best, pairs[0].yardstick).kind == "bound"
+    if level:
+        text = f"{_list([best, *level])} lie within noise of each other"
+    elif len(unsettled) == len(pairs):
+        return f"undecided: what is known of {_list(unsettled)} is only a bound"
     else:
-        interval = f"95 % interval {-found.high:+.3f} to {-found.low:+.3f} {where}"
-        text = f"{other} needs {gap} more ({interval})"
-        text += "" if pair.clear else ", which is within noise"
-    other_sees, best_sees = (results.standing(name, pair.yardstick).sees for name in (other, best))
-    if other_sees != best_sees:
-        text += f"; it sees {other_sees}, where {best} sees {best_sees}"
-    return text + "."
+        text = f"{best} has the lowest bound" if bound else f"{best} wins"
+        text += "" if pairs[0].basis == "seeds" else ", on one seed"
+    return f"{text}; of {_list(unsettled)} only a bound is known" if unsettled else text
+
+
+def _numbers(results: Results, pairs: Sequence[Difference]) -> str:
+    """What the best needs, and how much more the others do: of many, the first few."""
+    best, yardstick = pairs[0].left, pairs[0].yardstick
+    score = results.score(best, yardstick)
+    assert score is not None, "it is in the ranking"
+    told = pairs if len(results.recipes) <= MANY else pairs[:_TOLD]
+    over = "over seeds" if told[0].basis == "seeds" else "over windows"
+    needs = [f"{best} needs {score.mean:.3f} bits a token"]
+    for number, pair in enumerate(told):
+        found = pair.estimate
+        text = f"{pair.right} {0.0 - found.mean:.3f} more"
+        if found.low is not None and found.high is not None:
+            interval = f"95 % interval {over}" if number == 0 else "interval"
+            noise = "" if pair.clear else ": within noise"
+            text += f" ({interval} {-found.high:.3f} to {-found.low:.3f}{noise})"
+        needs.append(text)
+    if rest := [-pair.estimate.mean for pair in pairs[len(told) :]]:
+        needs.append(f"the other {len(rest)} {min(rest):.3f} to {max(rest):.3f} more")
+    return "; ".join(needs) + "."
+
+
+def _seen(results: Results, yardstick: str) -> list[str]:
+    """What the models saw, where that differs: nobody wins a race over another distance."""
+    views: dict[str, list[str]] = {}
+    for name in results.ranking(yardstick):
+        views.setdefault(results.standing(name, yardstick).sees, []).append(name)
+    if len(views) < 2 or len(results.recipes) > MANY:
+        return []
+    told = [f"{_list(names)} {'sees' if len(names) == 1 else 'see'} {view}" for view, names in views.items()]
+    return [f"Not alike: {'; '.join(told)}."]
 
 
 def about_seeds(results: Results) -> str:
