@@ -7,6 +7,10 @@ from pathlib import Path
 
 import matplotlib.image
 import pytest
+import torch
+
+from anyorder.cli.visibility_view import View
+from anyorder.core import Draws, Plan, TokenBatch, Vocab, find
 
 ORDER = """\
 predicted: x2 (2) > x4 (4) > x1 (1) > x3 (3)
@@ -81,6 +85,34 @@ def test_masks_that_predict_at_once_have_one_stream(anyorder: Callable) -> None:
 def test_left_to_right_masks(anyorder: Callable) -> None:
     ran = anyorder("inspect", "--text", "a b c", "--masks", "shift")
     assert "content stream: 6 permitted pairs" in ran.out
+
+
+def table(masks: str, plan: Plan, batch: TokenBatch) -> str:
+    """The first table of a row of the tokens a, b, c, d."""
+    vocab = Vocab(size=13)
+    draws = Draws(0, rows=1)
+    streams = find("masks", masks)().scoring().build(batch, plan, vocab=vocab, num_targets=2, generator=draws)
+    view = View.of(streams, batch=batch, plan=plan, tokens=list("abcd"), vocab=vocab)
+    return plain(view.text()).split("\n\n")[1].partition("\n")[2]
+
+
+def test_context_of_a_later_block_is_given_and_no_target() -> None:
+    batch = TokenBatch.of(torch.tensor([[9, 10, 11, 12]]), block=torch.tensor([[0, 0, 1, 1]]))
+    plan = Plan.from_order(torch.tensor([[1, 3, 0, 2]]), given=2).within_blocks(batch)  # a and c are predicted
+    assert table("two_stream", plan, batch).splitlines()[1:] == [
+        "a  t=1   *   G   .   .",
+        "b  t=0   .   *   .   .",
+        "c  t=5   E   G   *   G",
+        "d  t=3   E   G   .   *",
+    ]
+
+
+def test_appended_slots_are_called_by_their_tokens() -> None:
+    batch = TokenBatch.of(torch.tensor([[9, 10, 11, 12]]))
+    plan = Plan.from_order(torch.tensor([[1, 3, 0, 2]]), given=2)
+    plan = Plan.of(plan.target.long(), plan.target)  # a and c at once
+    clean, noised = "a   b   c   d", "[MASK]  b  [MASK]  d"
+    assert table("block_copy", plan, batch).splitlines()[0].split() == f"{clean} {noised}".split()
 
 
 @pytest.mark.parametrize(

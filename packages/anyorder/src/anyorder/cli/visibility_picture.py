@@ -21,8 +21,8 @@ _COLOURS = {
 _MEANINGS = {
     Cell.HIDDEN: "hidden",
     Cell.MEMORY: "memory of earlier segments",
-    Cell.GIVEN: "given (time 0)",
-    Cell.EARLIER: "earlier in the order",
+    Cell.GIVEN: "given",
+    Cell.EARLIER: "target, earlier in the order",
     Cell.ITSELF: "the token itself",
 }
 _MOST_LABELS = 48

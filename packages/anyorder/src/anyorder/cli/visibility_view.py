@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
 from anyorder.core import TARGETS, MemoryState, Plan, Slots, Streams, TokenBatch, Visibility, Vocab
 
@@ -93,11 +95,15 @@ class View:
         keys = state.before(content)
         labels = [f"m{place}" for place in range(-memory, 0)] + _slot_labels(content, batch, tokens, vocab)
         read = streams.readouts[TARGETS]
-        panels = [_panel("content", content, keys, _reader_labels(content, labels[memory:]))]
+        place = content.position[0].clamp(0, batch.length - 1)
+        tells = plan.target[0, place] & (content.ids[0] == batch.ids[0, place])  # [K]: slots that tell a target's token
+        known = torch.cat([torch.zeros(memory, dtype=torch.bool), tells])
+        panels = [_panel("content", content, keys, _reader_labels(content, labels[memory:]), known)]
         if streams.query is not None:
             chosen = (read.weight[0] > 0).nonzero().flatten()
             query = streams.query.map(lambda part: part[:, chosen] if part.dim() == 2 else part)
-            panels.append(_panel("query", query, keys, _reader_labels(query, [tokens[p] for p in query.position[0]])))
+            names = [tokens[place] for place in query.position[0].tolist()]
+            panels.append(_panel("query", query, keys, _reader_labels(query, names), known))
         ranked = sorted(plan.target[0].nonzero().flatten().tolist(), key=lambda place: int(plan.time[0, place]))
         times = [int(plan.time[0, place]) for place in ranked]
         at_once = len(set(times)) == 1 and len(times) > 1
@@ -136,12 +142,12 @@ class View:
         return "\n".join(lines)
 
 
-def _panel(stream: str, readers: Slots, keys: Slots, labels: list[str]) -> Panel:
+def _panel(stream: str, readers: Slots, keys: Slots, labels: list[str], predicted: Bool[Tensor, " K"]) -> Panel:
     seen = Visibility.of(readers, keys).dense()[0]  # [Q, K]
     past = keys.position[0] < 0
     same = readers.position[0][:, None] == keys.position[0][None]
     cells = torch.full(seen.shape, int(Cell.EARLIER))
-    cells[:, keys.birth[0] <= 0] = int(Cell.GIVEN)
+    cells[:, ~predicted] = int(Cell.GIVEN)
     cells[:, past] = int(Cell.MEMORY)
     cells[same] = int(Cell.ITSELF)
     cells[~seen] = int(Cell.HIDDEN)
@@ -150,8 +156,8 @@ def _panel(stream: str, readers: Slots, keys: Slots, labels: list[str]) -> Panel
 
 def _slot_labels(content: Slots, batch: TokenBatch, tokens: Sequence[str], vocab: Vocab) -> list[str]:
     labels = []
-    for number, (slot, place) in enumerate(zip(content.ids[0].tolist(), content.position[0].tolist(), strict=True)):
-        inside = number < batch.length and slot == int(batch.ids[0, place])
+    for slot, place in zip(content.ids[0].tolist(), content.position[0].tolist(), strict=True):
+        inside = 0 <= place < batch.length and slot == int(batch.ids[0, place])
         labels.append(tokens[place] if inside else "[MASK]" if slot == vocab.mask else "[other]")
     return labels
 
