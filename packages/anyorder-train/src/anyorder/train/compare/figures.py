@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from ..atomic import write_bytes
 from .results import Results
 from .statistics import Estimate
-from .verdicts import MANY, title_of
+from .verdicts import title_of
 
 __all__ = ["Picture", "draw_losses", "draw_spans", "draw_yardsticks", "has_lengths", "pictures"]
 
@@ -63,14 +63,15 @@ class Picture:
 def pictures(results: Results) -> dict[str, Picture]:
     """Every picture that the results allow, by name."""
     noise = (
-        "Bars are 95 % intervals over seeds, small dots are seeds."
+        "Bars are 95 % intervals over seeds."
         if len(results.seeds) > 1
         else "One seed: bars are 95 % intervals over held-out windows."
     )
     plans: dict[str, tuple[Callable[[Results], Figure | None], str]] = {
         "yardsticks": (
             draw_yardsticks,
-            "Bits per token on each yardstick; further left is better. Axes are cut to the data and differ. " + noise,
+            "Bits per token on each yardstick; further left is better. Axes are cut to the data and differ. "
+            f"{noise}{' Small dots are seeds.' if len(results.seeds) > 1 else ''}",
         ),
         "spans": (draw_spans, "Bits per token of a hidden span, by its length; lower is better. " + noise),
         "losses": (
@@ -143,8 +144,7 @@ def draw_spans(results: Results) -> Figure | None:
     if name is None:
         return None
     count = len(results.recipes)
-    aside_of_axes = count > MANY
-    figure = Figure(figsize=(7.6, max(3.5, 0.28 * count)) if aside_of_axes else (5.6, 3.5), layout="constrained")
+    figure = Figure(figsize=(7.0, max(3.5, 0.28 * count)), layout="constrained")
     axes = figure.subplots()
     lengths = [int(part) for part in results.parts(name)]
     step = 0.05 if count <= 10 else 0.5 / count
@@ -164,10 +164,7 @@ def draw_spans(results: Results) -> Figure | None:
         )
     axes.set_xticks(lengths)
     axes.set(title=title_of(name), xlabel="hidden tokens in the span", ylabel="bits per token")
-    if aside_of_axes:
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    else:
-        axes.legend()
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 

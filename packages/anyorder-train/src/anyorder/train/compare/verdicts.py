@@ -105,7 +105,8 @@ def _seen(results: Results, yardstick: str) -> list[str]:
     """What the models saw, where that differs: nobody wins a race over another distance."""
     views: dict[str, list[str]] = {}
     for name in results.ranking(yardstick):
-        views.setdefault(results.standing(name, yardstick).sees, []).append(name)
+        view, _, _ = results.standing(name, yardstick).sees.partition(":")  # after the colon stands how, not what
+        views.setdefault(view, []).append(name)
     if len(views) < 2 or len(results.recipes) > MANY:
         return []
     told = [f"{_list(names)} {'sees' if len(names) == 1 else 'see'} {view}" for view, names in views.items()]
