@@ -69,7 +69,7 @@ def test_means_and_intervals_are_over_seeds() -> None:
     assert score.mean == pytest.approx(5.2)
     assert score.half_width == pytest.approx(t_quantile(0.975, 2) * 0.2 / math.sqrt(3))
     assert found.score("a", "cloze", unit="bits_per_byte").mean == pytest.approx(5.2 / 4)
-    assert found.over_seeds("a", lambda one: one.tokens_per_second).mean == 200
+    assert found.over_seeds("a", lambda one: one.parameters).mean == 10
 
 
 def test_differences_are_in_pairs_of_one_seed() -> None:
@@ -140,6 +140,29 @@ def test_what_each_saw_is_told_where_it_differs() -> None:
     ]
     found = Results(cells, recipes=["a", "b", "c"])
     assert verdict(found, "cloze").details[-1] == "Not alike: a and c see all; b sees half."
+
+
+def test_a_speed_is_told_as_a_fact_only_where_timings_agree(tmp_path: Path) -> None:
+    def timed(**seconds: list[float]) -> Results:
+        cells = [
+            cell(name, seed, measurement(5.0), seconds=value)
+            for name, values in seconds.items()
+            for seed, value in enumerate(values, start=1)
+        ]
+        return Results(cells, recipes=list(seconds))
+
+    steady = timed(a=[2.0, 4.0], b=[3.0, 6.1])
+    assert steady.speed("a") == pytest.approx(1200 / 6)
+    assert steady.speed("a", of="targets") == pytest.approx(180 / 6)
+    assert steady.surely_faster("a", "b")
+    assert not steady.surely_faster("b", "a")
+    for found, said in [
+        (steady, "Speed: a trains fastest"),
+        (timed(a=[2.0, 9.0], b=[6.0, 6.0]), "timings do not tell a from b"),
+        (timed(a=[2.0], b=[3.0]), "Speed: a trained fastest,** 300 tokens a second, 1.50 times b, timed once"),
+    ]:
+        write_report(comparison(tmp_path, found))
+        assert said in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
 def test_cells_survive_their_file(tmp_path: Path) -> None:

@@ -112,16 +112,24 @@ def _in_short(comparison: Comparison) -> Iterator[Block]:
 
 
 def _speed_sentences(results: Results) -> list[str]:
-    speeds = {name: results.over_seeds(name, lambda cell: cell.tokens_per_second) for name in results.recipes}
-    known = {name: speed.mean for name, speed in speeds.items() if speed is not None and speed.mean > 0}
+    """Who trains fastest, told as a fact only where timings of several seeds agree on it."""
+    known = {name: speed for name in results.recipes if (speed := results.speed(name)) > 0}
     if len(known) < 2:
         return []
     fastest = max(known, key=known.__getitem__)
-    others = [f"{known[fastest] / speed:.2f} times {name}" for name, speed in known.items() if name != fastest]
-    if len(known) > MANY:
-        slowest = min(known, key=known.__getitem__)
-        others = [f"{known[fastest] / known[slowest]:.2f} times {slowest}, the slowest"]
-    return [f"**Speed: {fastest} trains fastest,** {known[fastest]:,.0f} tokens a second, {' and '.join(others)}."]
+    slower = [name for name in known if name != fastest]
+    told = slower if len(known) <= MANY else [min(known, key=known.__getitem__)]
+    ratios = " and ".join(f"{known[fastest] / known[name]:.2f} times {name}" for name in told)
+    ratios += "" if told == slower else ", the slowest"
+    numbers = f"{known[fastest]:,.0f} tokens a second, {ratios}"
+    if len(results.seeds) == 1:
+        return [f"**Speed: {fastest} trained fastest,** {numbers}, timed once: other work on the machine counts."]
+    level = [name for name in slower if not results.surely_faster(fastest, name)]
+    if level:
+        return [
+            f"**Speed: timings do not tell {fastest} from {', '.join(level)}.** On average {fastest} made {numbers}."
+        ]
+    return [f"**Speed: {fastest} trains fastest,** {numbers}."]
 
 
 def _yardsticks(comparison: Comparison, drawn: dict[str, Picture]) -> Iterator[Block]:
@@ -240,8 +248,8 @@ def _cost(comparison: Comparison) -> Iterator[Block]:
         rows.append(
             [
                 recipe,
-                _number(results.over_seeds(recipe, lambda cell: cell.tokens_per_second), "{:,.0f}"),
-                _number(results.over_seeds(recipe, lambda cell: cell.targets_per_second), "{:,.0f}"),
+                f"{results.speed(recipe):,.0f}",
+                f"{results.speed(recipe, of='targets'):,.0f}",
                 _number(targets, "{:,.0f}"),
                 _number(results.over_seeds(recipe, lambda cell: cell.seconds), "{:,.0f}"),
                 "–" if memory is None else f"{memory.mean / 2**20:,.0f}",

@@ -142,6 +142,23 @@ class Results:
         values = [number for cell in self.of(recipe) if (number := value(cell)) is not None]
         return estimate(values) if values else None
 
+    def speed(self, recipe: str, *, of: Literal["tokens", "targets"] = "tokens") -> float:
+        """Tokens or predictions of all seeds by the seconds of all, so that a slow run counts for its whole length."""
+        cells = [cell for cell in self.of(recipe) if cell.seconds > 0]
+        return sum(getattr(cell, of) for cell in cells) / sum(cell.seconds for cell in cells) if cells else 0.0
+
+    def surely_faster(self, left: str, right: str) -> bool:
+        """Whether the ratio of speeds, seed by seed, is above 1 with its whole 95 % interval."""
+        seeds = [seed for seed in self.seeds if (left, seed) in self._cells and (right, seed) in self._cells]
+        pairs = [
+            (self._cells[left, seed].tokens_per_second, self._cells[right, seed].tokens_per_second) for seed in seeds
+        ]
+        ratios = [math.log(first / second) for first, second in pairs if first > 0 and second > 0]
+        if len(ratios) < 2:
+            return False
+        low = estimate(ratios).low
+        return low is not None and low > 0
+
     @staticmethod
     def _measurement(cell: CellResult, yardstick: str) -> Measurement:
         missing = Standing(kind="undefined", reason="it was not measured")
