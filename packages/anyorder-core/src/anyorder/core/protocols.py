@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -166,7 +166,3 @@ class LossHead(Protocol):
     def __call__(
         self, hidden: Float[Tensor, "B P D"], readout: Readout, *, embedding: Float[Tensor, "V D"]
     ) -> LossOutput: ...
-
-
-Part = Any
-"""A part as the registry hands it out, before it is built."""

@@ -15,11 +15,12 @@ from .attention import RelativeAttention
 Activation = Literal["gelu", "gelu_exact", "relu"]
 """``gelu`` is XLNet's tanh approximation; transformers' default for XLNet is ``gelu_exact``."""
 
-_ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "gelu_exact": nn.GELU, "relu": nn.ReLU}
-
 
 def activation(name: Activation) -> nn.Module:
-    return nn.GELU(approximate="tanh") if name == "gelu" else _ACTIVATIONS[name]()
+    """The activation of a feed-forward block."""
+    if name == "relu":
+        return nn.ReLU()
+    return nn.GELU(approximate="tanh" if name == "gelu" else "none")
 
 
 class FeedForward(nn.Module):
