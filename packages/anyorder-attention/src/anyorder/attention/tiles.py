@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from anyorder.core import DistanceTerm, MatchTerm, Visibility, contiguous_columns, survivors
+from anyorder.core import DistanceTerm, MatchTerm, Visibility, contiguous_columns, survivors, thinned
 
 
 class Factors(NamedTuple):
@@ -202,7 +202,7 @@ class TiledAttention(torch.autograd.Function):
                     keep = tiling.keep(tile, head, heads)
                     if training and not tiling.recompute:
                         tiling.kept[tile.number, head] = (weights, keep)
-                    used = weights if keep is None else weights * keep
+                    used = weights if keep is None else thinned(weights, keep)
                     torch.mm(used, value[tile.row, head, tile.keys], out=out[tile.row, head, tile.readers])
             if tiling.dropout > 0.0:
                 out.div_(1.0 - tiling.dropout)
@@ -245,12 +245,12 @@ def _backward(
         row, readers, keys = tile.row, tile.readers, tile.keys
         for head in range(query.shape[1]):
             weights, keep = tiling.tensors(tile, head, scaled, key, factors)
-            used = weights if keep is None else weights * keep
+            used = weights if keep is None else thinned(weights, keep)
             d_out = gradient[row, head, readers]
             d_value[row, head, keys].addmm_(used.T, d_out)
             d_used = d_out @ value[row, head, keys].T
             if keep is not None:
-                d_used *= keep
+                d_used = thinned(d_used, keep)
             # The gradient at the scaled score; a blind reader's weights are zero, hence so is this.
             d_score = torch._softmax_backward_data(d_used, weights, -1, weights.dtype)
             torch.mm(d_score, key[row, head, keys], out=d_query[row, head, readers])

@@ -4,7 +4,7 @@ from .batch import PADDING_DOC, TokenBatch
 from .bias import DistanceTerm, MatchTerm, ScoreBias, ScoreMod, ScoreTerm, contiguous_columns, relative_shift
 from .compatible import require_compatible
 from .draws import Draws
-from .dropout import Dropout, survivors
+from .dropout import Dropout, survivors, thinned
 from .errors import (
     AnyorderError,
     BackendUnsupportedError,
@@ -87,4 +87,5 @@ __all__ = [
     "relative_shift",
     "require_compatible",
     "survivors",
+    "thinned",
 ]

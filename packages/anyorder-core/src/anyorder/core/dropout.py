@@ -25,6 +25,11 @@ def survivors(
     return (bits.view(torch.int16)[:size] >= threshold).view(shape)
 
 
+def thinned(states: Float[Tensor, "..."], keep: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """The states that are kept, 0 elsewhere; several times as fast as a product with booleans, which widens them."""
+    return torch.where(keep, states, 0.0)
+
+
 class Dropout(nn.Module):
     """``nn.Dropout``, with ``survivors`` on a CPU.
 
@@ -54,10 +59,10 @@ class _BitDropout(torch.autograd.Function):
         keep = survivors(states.shape, probability)
         ctx.save_for_backward(keep)
         ctx.scale = 1.0 / (1.0 - probability) if probability < 1.0 else 0.0
-        return (states * keep).mul_(ctx.scale)
+        return thinned(states, keep).mul_(ctx.scale)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (keep,) = ctx.saved_tensors
-        return (gradient * keep).mul_(ctx.scale), None
+        return thinned(gradient, keep).mul_(ctx.scale), None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, linear
+from torch.nn.functional import linear
 
 from anyorder.core import TARGETS, LossOutput, Readout, RecipeError, Streams, TokenBatch
+
+from .linear_cross_entropy import Smoothing, linear_cross_entropy, token_losses
 
 
 class CrossEntropy(nn.Module):
@@ -20,12 +22,21 @@ class CrossEntropy(nn.Module):
         label_smoothing: part of the label's probability that is spread evenly over the vocabulary, 0 to under 1
             (Szegedy et al. 2016, section 7).
         z_loss: weight of ``log(sum(exp(logits)))^2``, which keeps the normaliser near 1 (PaLM, section 5: 1e-4).
+        logits_at_once: most logits that exist at one time, whatever the number of predictions. None computes all of
+            them in one piece by autograd, which is what the other way is tested against.
 
     Raises:
         RecipeError: a value out of range.
     """
 
-    def __init__(self, *, vocab_size: int, label_smoothing: float = 0.0, z_loss: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        vocab_size: int,
+        label_smoothing: float = 0.0,
+        z_loss: float = 0.0,
+        logits_at_once: int | None = 1 << 23,
+    ) -> None:
         super().__init__()
         if not 0.0 <= label_smoothing < 1.0:
             raise RecipeError(
@@ -33,7 +44,11 @@ class CrossEntropy(nn.Module):
             )
         if not z_loss >= 0.0:
             raise RecipeError(f"z_loss is {z_loss}; it must be 0 (none) or more", path="z_loss")
-        self.label_smoothing, self.z_loss = label_smoothing, z_loss
+        if logits_at_once is not None and logits_at_once < 1:
+            raise RecipeError(
+                f"logits_at_once is {logits_at_once}; it must be at least 1, or null for all", path="logits_at_once"
+            )
+        self.label_smoothing, self.z_loss, self.logits_at_once = label_smoothing, z_loss, logits_at_once
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
     def readout(self, batch: TokenBatch, streams: Streams) -> Readout:
@@ -46,18 +61,36 @@ class CrossEntropy(nn.Module):
         self, hidden: Float[Tensor, "B P D"], readout: Readout, *, embedding: Float[Tensor, "V D"]
     ) -> LossOutput:
         """Weighted sum over targets. A prediction of weight 0 adds nothing, whatever its hidden state."""
-        logits = self.logits(hidden, embedding=embedding)
-        if logits.dtype in (torch.float16, torch.bfloat16):
-            logits = logits.float()
-        losses = self._losses(logits.flatten(0, 1), readout.labels.flatten()).view_as(readout.labels)
-        weight = readout.weight.to(losses.dtype)
-        counted = torch.where(weight > 0, losses, torch.zeros_like(losses))
-        return LossOutput(loss_sum=(counted * weight).sum(), weight_sum=readout.weight_sum, per_target=losses.detach())
+        labels, weight, flat = readout.labels.flatten(), readout.weight.flatten(), hidden.flatten(0, 1)
+        if self.logits_at_once is None or not torch.is_grad_enabled() or torch.compiler.is_compiling():
+            losses = self._losses(flat, labels, embedding)
+            weight = weight.to(losses.dtype)
+            loss_sum = (torch.where(weight > 0, losses, torch.zeros_like(losses)) * weight).sum()
+        else:
+            loss_sum, losses = linear_cross_entropy(
+                flat,
+                embedding,
+                self.bias,
+                labels,
+                weight,
+                smoothing=self._smoothing(),
+                logits_at_once=self.logits_at_once,
+            )
+        per_target = losses.detach().view_as(readout.labels)
+        return LossOutput(loss_sum=loss_sum, weight_sum=readout.weight_sum, per_target=per_target)
 
-    def _losses(self, logits: Float[Tensor, "N V"], labels: Int[Tensor, " N"]) -> Float[Tensor, " N"]:
-        if not self.training:
-            return cross_entropy(logits, labels, reduction="none")
-        losses = cross_entropy(logits, labels, reduction="none", label_smoothing=self.label_smoothing)
-        if self.z_loss:
-            losses = losses + self.z_loss * logits.logsumexp(dim=-1) ** 2
-        return losses
+    def _losses(
+        self, hidden: Float[Tensor, "N D"], labels: Int[Tensor, " N"], embedding: Float[Tensor, "V D"]
+    ) -> Float[Tensor, " N"]:
+        """Losses by autograd; without gradients, a part of the logits at a time."""
+        rows = max(1, len(labels))
+        if self.logits_at_once is not None and not torch.is_grad_enabled():
+            rows = max(1, self.logits_at_once // embedding.shape[0])
+        parts = [
+            token_losses(self.logits(part, embedding=embedding), wanted, self._smoothing())
+            for part, wanted in zip(hidden.split(rows), labels.split(rows), strict=True)
+        ]
+        return torch.cat(parts)
+
+    def _smoothing(self) -> Smoothing:
+        return Smoothing(self.label_smoothing, self.z_loss) if self.training else Smoothing()
