@@ -56,6 +56,13 @@ def test_a_bad_batch_is_refused(change: dict[str, torch.Tensor], match: str) -> 
         replace(batch, **change).check(vocab_size=40)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0)])
+def test_an_empty_batch_is_refused(shape: tuple[int, int]) -> None:
+    batch = TokenBatch.of(torch.zeros(shape, dtype=torch.long))
+    with pytest.raises(DataError, match=f"the batch is empty: {shape[0]} rows of {shape[1]} tokens"):
+        batch.check(vocab_size=40)
+
+
 @given(st.permutations(range(6)), st.integers(0, 6))
 def test_an_order_becomes_times(order: list[int], context: int) -> None:
     plan = Plan.from_order(torch.tensor([order]), given=context)

@@ -91,7 +91,9 @@ class TokenBatch(TensorStruct):
         )
 
     def check(self, *, vocab_size: int) -> None:
-        """Raise ``DataError`` where the batch cannot be embedded or contradicts itself."""
+        """Raise ``DataError`` where the batch is empty, cannot be embedded or contradicts itself."""
+        if self.ids.numel() == 0:
+            raise DataError(f"the batch is empty: {self.rows} rows of {self.length} tokens; both must be at least 1")
         low, high = int(self.ids.min()), int(self.ids.max())
         if low < 0 or high >= vocab_size:
             worst = low if low < 0 else high
