@@ -38,7 +38,7 @@ class Leaky(TwoStream):
 def test_train_again_resume_and_eval(anyorder: Callable, refused: Callable, recipe: Path) -> None:
     ran = anyorder("train", recipe, "--out", "run")
     assert ran.code == 0
-    assert re.fullmatch(r"run: 4 steps, 512 tokens, [\d,]+ tokens a second\n", ran.out)
+    assert re.fullmatch(r"run: 4 steps, 256 tokens, [\d,]+ tokens a second\n", ran.out)
     assert "step 1/4  loss " in ran.err
     before = {file: file.read_bytes() for file in Path("run").rglob("*") if file.is_file()}
 
@@ -53,6 +53,29 @@ def test_train_again_resume_and_eval(anyorder: Callable, refused: Callable, reci
     for name in ("its own loss on held-out text", "cloze", "left_to_right", "bits/byte"):
         assert name in ran.out
     assert '"yardsticks"' in Path("eval.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (),
+        ("memory.type=none", "data.stride=16"),
+        ("memory.type=none", "data.layout=pairs"),
+        ("data.bidirectional=true", "train.accumulate=2"),
+    ],
+    ids=lambda settings: " ".join(settings) or "as it is",
+)
+def test_train_counts_the_tokens_that_show_promises(
+    anyorder: Callable, recipe: Path, settings: tuple[str, ...]
+) -> None:
+    """New tokens of the corpus: what segments share is read again and counted once."""
+    given = [part for setting in settings for part in ("--set", setting)]
+    promised = re.search(r"^# tokens a step +([\d,]+) ", anyorder("show", recipe, *given).out, re.MULTILINE)
+    assert promised
+    done = re.match(r"runs/small: 4 steps, ([\d,]+) tokens", anyorder("train", recipe, *given).out)
+    assert done
+    a_step, in_all = (int(found[1].replace(",", "")) for found in (promised, done))
+    assert in_all == 4 * a_step < 4 * 4 * 32
 
 
 def test_training_goes_to_a_folder_named_after_the_recipe(anyorder: Callable, recipe: Path) -> None:

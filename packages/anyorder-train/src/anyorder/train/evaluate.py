@@ -17,7 +17,11 @@ _SEED = 0
 
 
 class RowSource(Protocol):
-    """Contiguous rows: ``batch(n)`` is segment ``n`` of every row, a pure function of ``n``."""
+    """Contiguous rows: ``batch(n)`` is segment ``n`` of every row, a pure function of ``n``.
+
+    A source may tell its ``stride``, how far apart segments of a row start (their whole length by default), and its
+    ``steps_per_epoch`` (no end by default).
+    """
 
     def batch(self, step: int) -> TokenBatch: ...
 

@@ -49,7 +49,7 @@ class FitResult:
         records: the metrics log.
         checkpoint: the last checkpoint.
         seconds: time spent in steps, evaluation and checkpoints left out.
-        tokens: tokens read.
+        tokens: new tokens of the corpus that were read.
         peak_memory: in bytes: most memory allocated on the GPU or, without one, the largest resident size of the
             process right after a backward pass.
     """

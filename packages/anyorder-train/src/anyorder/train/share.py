@@ -32,7 +32,8 @@ class Share:
     Attributes:
         slices: in row order.
         weights: weight behind each head's loss.
-        tokens: tokens that are not padding.
+        tokens: new tokens of the corpus: of each segment the first ``stride``, since the next one reads the others
+            again. Padding is none of them.
         targets: predictions that count, over all heads.
     """
 
@@ -58,6 +59,7 @@ def prepare_share(objective: Objective, data: RowSource, *, step: int, seed: int
         raise DataError(
             f"the data give {batch.rows} rows a step and row {rows[-1].stop} is wanted: see train.batch_size"
         )
+    stride = getattr(data, "stride", None)
     slices, weights, tokens, targets = [], [], 0, 0
     for part in rows:
         own = take_rows(batch, part.start, part.stop)
@@ -66,7 +68,7 @@ def prepare_share(objective: Objective, data: RowSource, *, step: int, seed: int
         slices.append(Slice(streams=streams, fresh=own.fresh))
         sums = objective.weight_sums(streams)
         weights.append(torch.stack([sums[name].float() for name in objective.heads]))
-        tokens += int((~own.padding).sum())
+        tokens += int((~own.padding[:, :stride]).sum())
         targets += sum(int((streams.readouts[name].weight > 0).sum()) for name in objective.heads)
     return Share(slices=tuple(slices), weights=torch.stack(weights).sum(0), tokens=tokens, targets=targets)
 
