@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -102,6 +102,7 @@ def unnamed(seam: str) -> set[str]:
     return set(available(seam)) - {part["type"] for part in PARTS[seam].values()}
 
 
+@cache
 def read(cell: Cell) -> Recipe | str:
     """The recipe of a cell, or the reason for which it is refused."""
     try:
