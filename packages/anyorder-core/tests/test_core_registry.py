@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
-from anyorder.core import PluginError, available, find
+from anyorder.core import SEAMS, PluginError, available, find, registry
 
 
 def install(site: Path, distribution: str, points: dict[str, str], *, module: str = "", source: str = "") -> None:
@@ -34,6 +36,25 @@ def test_an_entry_point_is_found_and_loaded_only_when_named(site: Path) -> None:
     assert [point.value for point in available("order")["zig_order"]] == ["zig_loaded:Zig"]
     assert "zig_loaded" not in sys.modules
     assert find("order", "zig_order").__name__ == "Zig"
+
+
+def test_metadata_is_read_once_and_again_when_the_path_changes(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans = []
+    monkeypatch.setattr(registry, "entry_points", lambda: scans.append(1) or entry_points())
+    registry._scan.cache_clear()
+    for seam in SEAMS:
+        available(seam)
+    assert len(scans) == 1
+    install(site, "zig", {"zig_order": "zig_later:Zig"})  # into a folder that was searched before
+    assert "zig_order" in available("order")
+    install(tmp_path / "more", "zag", {"zag_order": "zag_later:Zag"})
+    monkeypatch.syspath_prepend(tmp_path / "more")
+    assert {"zig_order", "zag_order"} <= set(available("order"))
+    shutil.rmtree(site / "zig-1.0.dist-info")
+    assert "zig_order" not in available("order")
+    assert len(scans) == 4
 
 
 def test_an_unknown_name_lists_what_there_is_and_the_nearest(site: Path) -> None:

@@ -14,17 +14,13 @@ from anyorder.core import SEAMS, available, registry
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plugin whose module fails, and two of one name."""
-    real = registry.entry_points
-
-    def entry_points(*, group: str) -> list[EntryPoint]:
-        found = list(real(group=group))
-        if group == SEAMS["order"]:
-            found.append(EntryPoint("crooked", "no_such_module_of_mine:Crooked", group))
-        if group == SEAMS["masks"]:
-            found.append(EntryPoint("shift", "someone_else:Shift", group))
-        return found
-
-    monkeypatch.setattr(registry, "entry_points", entry_points)
+    found = dict(registry._scan(registry._import_path()))
+    for seam, name, value in (
+        ("order", "crooked", "no_such_module_of_mine:Crooked"),
+        ("masks", "shift", "someone_else:Shift"),
+    ):
+        found[SEAMS[seam]] += (EntryPoint(name, value, SEAMS[seam]),)
+    monkeypatch.setattr(registry, "_scan", lambda path: found)
 
 
 def test_list_names_every_part_with_its_arguments(anyorder: Callable) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -28,11 +29,30 @@ SEAMS = {
 def available(seam: str) -> dict[str, list[EntryPoint]]:
     """The names offered for a seam, each with every entry point that claims it. Nothing is imported."""
     found: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=SEAMS[seam]):
+    for point in _scan(_import_path())[SEAMS[seam]]:
         claims = found.setdefault(point.name, [])
         if all((point.value, _origin(point)) != (other.value, _origin(other)) for other in claims):
             claims.append(point)
     return dict(sorted(found.items()))
+
+
+@lru_cache(maxsize=4)
+def _scan(_path: tuple[tuple[str, int], ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
+    """The entry points of each of our groups on this import path: what every installed package's metadata says."""
+    points = entry_points()
+    return {group: tuple(points.select(group=group)) for group in SEAMS.values()}
+
+
+def _import_path() -> tuple[tuple[str, int], ...]:
+    """The folders that are searched and when each last changed, which installing or removing a package does."""
+    return tuple((folder, _changed(Path(folder))) for folder in sys.path)
+
+
+def _changed(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def find(seam: str, name: str, *, folder: Path | None = None) -> Callable[..., Any]:
