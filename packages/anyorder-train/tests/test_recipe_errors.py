@@ -138,6 +138,18 @@ WRONG = {
     "accumulate": ("train: {accumulate: 3}", "r.yaml:2: train.accumulate", "3 does not divide train.batch_size"),
     "heads": ("model: {n_head: 3}", "r.yaml:2: model.n_head", "3 heads do not divide d_model, which is 16"),
     "warm-up": ("schedule: {warmup: 10}", "r.yaml:2: schedule.warmup", "10 steps and the run has 5"),
+    "warm-up of the official schedule": (
+        "schedule: {type: xlnet, warmup: 10}",
+        "r.yaml:2: schedule.warmup",
+        "10 steps and the run has 5",
+    ),
+    "schedule": ("schedule: {type: xlnett}", "r.yaml:2: schedule.type", "no schedule is called 'xlnett'.*'xlnet'"),
+    "what is no schedule": (
+        "schedule: {type: own_parts.Zigzag}",
+        "r.yaml:2: schedule.type",
+        "'own_parts.Zigzag' has no factor, which",
+    ),
+    "a schedule's key": ("schedule: {type: xlnet, warm: 1}", "r.yaml:2: schedule.warm", "did you mean 'warmup'"),
     "not for a recipe": ("data: {batch_size: 4}", "r.yaml:2: data.batch_size", "it is train.batch_size"),
     "name": ("name: a/b", "r.yaml:2: name", "'a/b' is not a folder's name"),
     "duplicate section": ("train: {}\ntrain: {}", "r.yaml:3: train", "stands here twice .first at r.yaml:2"),

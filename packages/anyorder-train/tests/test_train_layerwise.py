@@ -15,7 +15,7 @@ from anyorder.models import TransformerXL
 from anyorder.train.checkpoint import Checkpoint, save
 from anyorder.train.layerwise import LayerwiseAdamW, layer_factors
 from anyorder.train.optimizer import AdamW
-from anyorder.train.recipe import SECTIONS
+from anyorder.train.recipe import SECTIONS, Call
 from anyorder.train.recipe.source import parse_yaml
 from anyorder.train.schedule import Schedule
 from anyorder.train.xlnet_adam import XLNetAdam
@@ -174,9 +174,32 @@ def test_the_official_optimiser_goes_on_from_a_checkpoint_bit_for_bit(tmp_path: 
             assert torch.equal(one, other)
 
 
+def read(section: str, text: str) -> Call:
+    node = parse_yaml(text, name="test", folder=Path())
+    call: Call = SECTIONS[section].read(node, node)
+    return call
+
+
 def test_a_recipe_chooses_the_official_optimiser() -> None:
-    section = SECTIONS["optimizer"]
-    node = parse_yaml("{type: xlnet_adam, lr: 0.001, weight_decay: 0.0}", name="test", folder=Path())
-    optimizer = section.read(node, node).build()
+    optimizer = read("optimizer", "{type: xlnet_adam, lr: 0.001, weight_decay: 0.0}").build()
     assert isinstance(optimizer, XLNetAdam)
     assert optimizer.build(model()).defaults["corrected"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name"),
+    [
+        ("{warmup: 4}", Schedule, "warmup_decay"),  # as recipes were written before there was a choice
+        ("{type: warmup_decay, warmup: 4}", Schedule, "warmup_decay"),
+        ("{type: xlnet, warmup: 4}", XLNetSchedule, "xlnet"),
+        ("xlnet", XLNetSchedule, "xlnet"),
+    ],
+)
+def test_a_recipe_chooses_the_schedule(text: str, kind: type[Schedule], name: str) -> None:
+    call = read("schedule", text)
+    assert type(call.build()) is kind
+    assert call.resolved()["type"] == name
+    if "warmup" in text:
+        assert [call.build().factor(step, steps=9) for step in (1, 4)] == (
+            [0, 0.75] if kind is XLNetSchedule else [0.25, 1]
+        )

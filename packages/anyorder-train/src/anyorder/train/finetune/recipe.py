@@ -14,7 +14,7 @@ from ..layerwise import LayerwiseAdamW
 from ..optimizer import AdamW
 from ..recipe.call import Call, unknown_key
 from ..recipe.merge import override, read_with_parents
-from ..recipe.sections import Part, Section, Settings
+from ..recipe.sections import SCHEDULE, Part, Section, Settings
 from ..recipe.signature import coerce
 from ..recipe.source import Node, dump_yaml
 from ..schedule import Schedule
@@ -59,7 +59,7 @@ _SECTIONS: dict[str, Section] = {
         default="layerwise_adamw",
         choices={"layerwise_adamw": LayerwiseAdamW, "adamw": AdamW, "xlnet_adam": XLNetAdam},
     ),
-    "schedule": Settings(name="schedule", target=Schedule),
+    "schedule": SCHEDULE,
     "train": Settings(name="train", target=Tuner),
 }
 

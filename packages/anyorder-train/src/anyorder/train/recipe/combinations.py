@@ -35,11 +35,7 @@ def check_combinations(sections: Mapping[str, Any]) -> list[str]:
     _check_rows(data, sections["train"], notes)
     _check_model(model, data)
     _check_blocks(data, memory)
-    steps, schedule = sections["train"].get("steps"), sections["schedule"]
-    try:
-        _build(schedule, notes).check(steps)
-    except RecipeError as error:
-        raise schedule.refusal(error) from error
+    _check_schedule(sections["schedule"], sections["train"].get("steps"), notes)
     return notes
 
 
@@ -60,14 +56,8 @@ def _check_data(data: Call) -> None:
 def _check_order(objective: Mapping[str, Any], data: Call, notes: list[str]) -> Any:
     order_call, masks_call = objective["order"], objective["masks"]
     order, masks = _build(order_call, notes), _build(masks_call, notes)
-    for part, call, methods in (
-        (order, order_call, ("traits", "num_targets", "sample")),
-        (masks, masks_call, ("needs", "build", "scoring")),
-    ):
-        lacking = [name for name in methods if not hasattr(part, name)]
-        if lacking:
-            problem = f"{call.type!r} has no {' and no '.join(lacking)}, which this seam asks for"
-            raise RecipeError(problem, path=f"{call.path}.type", source=call.where("type"))
+    _require_members(order, order_call, "traits", "num_targets", "sample")
+    _require_members(masks, masks_call, "needs", "build", "scoring")
     try:
         require_compatible(order, masks, order_name=order_call.type, masks_name=masks_call.type)
     except RecipeError as error:
@@ -196,6 +186,23 @@ def _check_model(model: Call, data: Call) -> None:
         if not 0 <= rate < 1:
             problem = f"{name} is {rate}; it must be from 0 to under 1"
             raise RecipeError(problem, path=f"model.{name}", source=model.where(name))
+
+
+def _check_schedule(call: Call, steps: int, notes: list[str]) -> None:
+    schedule = _build(call, notes)
+    _require_members(schedule, call, "check", "factor")
+    try:
+        schedule.check(steps)
+    except RecipeError as error:
+        raise call.refusal(error) from error
+
+
+def _require_members(part: Any, call: Call, *names: str) -> None:
+    """Raise ``RecipeError`` where a part, perhaps a stranger's, lacks what its place asks for."""
+    lacking = [name for name in names if not hasattr(part, name)]
+    if lacking:
+        problem = f"{call.type!r} has no {' and no '.join(lacking)}, which this seam asks for"
+        raise RecipeError(problem, path=f"{call.path}.type", source=call.where("type"))
 
 
 def _build(call: Call, notes: list[str]) -> Any:

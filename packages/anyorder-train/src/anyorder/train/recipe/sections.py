@@ -15,12 +15,13 @@ from ..schedule import Schedule
 from ..tracking import MLflowTracker, NoTracking
 from ..trainer import Trainer
 from ..xlnet_adam import XLNetAdam
+from ..xlnet_schedule import XLNetSchedule
 from .call import Call, check, check_part, unknown_key, wrong_type
 from .model import Model
 from .signature import coerce
 from .source import Node
 
-__all__ = ["SECTIONS", "Section"]
+__all__ = ["SCHEDULE", "SECTIONS", "Section"]
 
 CONTEXT = frozenset({"vocab_size", "vocab", "cls_id", "n_layer", "n_head", "d_head", "d_model"})
 """Arguments that parts may ask for and no recipe needs to say: the run knows them."""
@@ -177,6 +178,7 @@ def _number(node: Node, path: str) -> float:
     return value
 
 
+SCHEDULE = Part(name="schedule", default="warmup_decay", choices={"warmup_decay": Schedule, "xlnet": XLNetSchedule})
 SECTIONS: dict[str, Section] = {
     "data": Data(
         name="data",
@@ -189,7 +191,7 @@ SECTIONS: dict[str, Section] = {
     "memory": Part(name="memory", default="none"),
     "attention": Part(name="attention", default="auto", choices={"auto": AutoBackend}),
     "optimizer": Part(name="optimizer", default="adamw", choices={"adamw": AdamW, "xlnet_adam": XLNetAdam}),
-    "schedule": Settings(name="schedule", target=Schedule),
+    "schedule": SCHEDULE,
     "train": Settings(name="train", target=Trainer),
     "tracking": Part(name="tracking", default="mlflow", choices={"mlflow": MLflowTracker, "none": NoTracking}),
 }
