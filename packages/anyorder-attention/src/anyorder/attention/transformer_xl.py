@@ -7,7 +7,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from anyorder.core import DistanceTerm, ScoreBias, Slots
+from anyorder.core import DistanceTerm, LastValue, ScoreBias, Slots
 
 
 class TransformerXLBias(nn.Module):
@@ -23,6 +23,7 @@ class TransformerXLBias(nn.Module):
         self.n_head, self.d_head = n_head, d_head
         self.project = nn.Linear(d_model, n_head * d_head, bias=False)
         self.r_r_bias = nn.Parameter(torch.zeros(n_head, d_head))
+        self._last = LastValue()
 
     def tie(self, first: TransformerXLBias) -> None:
         """Share the bias vector of another layer's term (``untie_r`` false)."""
@@ -45,7 +46,7 @@ class TransformerXLBias(nn.Module):
                 is for rows that read right to left, whose distances have the other sign.
         """
         assert distances is not None, "the transformer_xl position bias needs a backbone that encodes distances"
-        encoded = rearrange(self.project(distances), "g n (h d) -> g h d n", h=self.n_head)
+        encoded = self._last.of(lambda: self._encode(distances), distances, self.project.weight)
         codes = encoded if readers.direction is None else encoded[(readers.direction < 0).long()]
         return ScoreBias(
             (
@@ -59,3 +60,7 @@ class TransformerXLBias(nn.Module):
                 ),
             )
         )
+
+    def _encode(self, distances: Float[Tensor, "G N D"]) -> Float[Tensor, "G H d N"]:
+        encoded: Tensor = rearrange(self.project(distances), "g n (h d) -> g h d n", h=self.n_head)
+        return encoded

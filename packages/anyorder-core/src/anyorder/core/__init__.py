@@ -15,6 +15,7 @@ from .errors import (
     RecipeError,
     did_you_mean,
 )
+from .last_value import LastValue
 from .plan import CONSECUTIVE, JOINT, ONE_SHOT, PERMUTATION, Plan
 from .protocols import (
     AttentionBackend,
@@ -57,6 +58,7 @@ __all__ = [
     "Draws",
     "Dropout",
     "IncompatiblePartsError",
+    "LastValue",
     "LossHead",
     "LossOutput",
     "MaskBuilder",

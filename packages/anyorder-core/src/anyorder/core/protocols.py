@@ -124,7 +124,8 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class BackboneOutput:
-    """States of both streams, and the input of every layer for memory to keep."""
+    """States of both streams, and for memory to keep the input of every layer (its keys and values where the memory
+    that was read holds those)."""
 
     content: Float[Tensor, "B K D"] | None
     query: Float[Tensor, "B Q D"] | None
@@ -138,6 +139,9 @@ class BackboneOutput:
 
 @runtime_checkable
 class Backbone(Protocol):
+    """A backbone may have ``projected_width``, the size of a slot's keys and values in one layer: then it also reads
+    a memory that is ``projected``, which spares evaluation and decoding to project it again."""
+
     def __call__(self, streams: Streams, memory: MemoryState | None = None) -> BackboneOutput: ...
 
 

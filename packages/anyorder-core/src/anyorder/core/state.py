@@ -16,14 +16,17 @@ MEMORY_BIRTH = -1
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryState(TensorStruct):
-    """The cached inputs of every layer for ``M`` earlier slots; always detached.
+    """What every layer keeps of ``M`` earlier slots; always detached.
 
     Attributes:
-        layers: the inputs of each layer, in layer order.
+        layers: the inputs of each layer, in layer order; or, where ``projected``, its keys and values.
         position: places in reading order relative to the segment to come: ``-M`` to ``-1`` for neighbouring slots.
         doc: document of each slot, ``-1`` where nothing is remembered yet.
         segment: segment ids, or None where there is one segment.
         contiguous: static promise that ``position[b, m] == m - M``.
+        projected: each layer holds keys and values side by side in place of its inputs, ``D`` being
+            ``Backbone.projected_width``. They follow from the inputs, so that nothing is projected again while the
+            weights stand still; training needs the inputs, to learn the projections by.
     """
 
     layers: tuple[Float[Tensor, "B M D"], ...]
@@ -31,6 +34,7 @@ class MemoryState(TensorStruct):
     doc: Int[Tensor, "B M"]
     segment: Int[Tensor, "B M"] | None = None
     contiguous: bool = True
+    projected: bool = False
 
     @property
     def length(self) -> int:

@@ -59,7 +59,7 @@ def linear_cross_entropy(
     else:
         dtype = hidden.dtype
     counted = hidden.masked_fill((scale == 0)[:, None], 0.0)
-    total, losses = _LinearCrossEntropy.apply(
+    total, losses = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
         counted, weight, bias, labels, scale, smoothing, max(1, logits_at_once // weight.shape[0]), dtype
     )
     return total, losses

@@ -48,6 +48,16 @@ class RelativeAttention(nn.Module):
     ) -> tuple[Float[Tensor, "B H K d"], Float[Tensor, "B H K d"]]:
         return self._split(self.key(source)), self._split(self.value(source))
 
+    def project(self, source: Float[Tensor, "B K D"]) -> Float[Tensor, "B K 2E"]:
+        """Keys and values side by side, as a memory holds them; ``E = n_head * d_head``."""
+        return torch.cat([self.key(source), self.value(source)], dim=-1)
+
+    def split_projected(
+        self, projected: Float[Tensor, "B K 2E"]
+    ) -> tuple[Float[Tensor, "B H K d"], Float[Tensor, "B H K d"]]:
+        key, value = projected.chunk(2, dim=-1)
+        return self._split(key), self._split(value)
+
     def forward(
         self,
         states: Float[Tensor, "B Q D"],

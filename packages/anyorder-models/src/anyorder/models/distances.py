@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from anyorder.core import Dropout, Slots
+from anyorder.core import Dropout, LastValue, Slots
 
 
 class Distances(nn.Module):
@@ -22,6 +22,7 @@ class Distances(nn.Module):
         super().__init__()
         self.d_model, self.clamp_len = d_model, clamp_len
         self.drop = Dropout(dropout)
+        self._last = LastValue()
 
     def forward(self, readers: Slots, keys: Slots, *, dtype: torch.dtype) -> Float[Tensor, "G N D"]:
         """Every distance between readers and keys, the greatest first.
@@ -29,6 +30,15 @@ class Distances(nn.Module):
         Column ``c`` is distance ``readers.high - keys.low - c``; column 0 is one more than the greatest, which the
         relative shift needs. ``G`` is 1, or 2 where rows may read right to left: their distances are negated.
         """
+        table = self._last.of(
+            lambda: self._table(readers, keys, dtype=dtype),
+            *(readers.high, readers.low, keys.high, keys.low, dtype, readers.position.device),
+            readers.direction is None,
+        )
+        encoded: Tensor = self.drop(table)
+        return encoded
+
+    def _table(self, readers: Slots, keys: Slots, *, dtype: torch.dtype) -> Tensor:
         count = (readers.high - readers.low) + (keys.high - keys.low)
         device, exact = readers.position.device, torch.float64
         columns = torch.arange(count, device=device, dtype=exact)
@@ -39,8 +49,5 @@ class Distances(nn.Module):
         angle = distance[:, None] * inverse_frequency
         forwards = torch.cat([angle.sin(), angle.cos()], dim=-1)
         if readers.direction is None:
-            table = forwards[None]
-        else:
-            table = torch.stack([forwards, torch.cat([-angle.sin(), angle.cos()], dim=-1)])
-        encoded: Tensor = self.drop(table.to(dtype))
-        return encoded
+            return forwards[None].to(dtype)
+        return torch.stack([forwards, torch.cat([-angle.sin(), angle.cos()], dim=-1)]).to(dtype)

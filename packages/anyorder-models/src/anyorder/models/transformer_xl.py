@@ -73,6 +73,7 @@ class TransformerXL(nn.Module):
         super().__init__()
         d_head = d_model // n_head if d_head is None else d_head
         self.n_layer, self.d_model, self.init_std = n_layer, d_model, init_std
+        self.projected_width = 2 * n_head * d_head
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.query_embedding = nn.Parameter(torch.empty(d_model))
         self.absolute: AbsoluteEmbedding | None = None
@@ -103,6 +104,10 @@ class TransformerXL(nn.Module):
         """Compute the streams.
 
         A content stream that nothing reads is left out of the last layer: its states there are None.
+
+        Args:
+            streams: what to compute.
+            memory: of earlier segments; where it is ``projected``, so is what ``layer_inputs`` gives it to keep.
         """
         content, query = streams.content, streams.query
         keys = content if memory is None else memory.before(content)
@@ -112,12 +117,16 @@ class TransformerXL(nn.Module):
 
         h, g = self._embed_streams(content, query)
         inputs: list[Tensor] = []
+        projected = memory is not None and memory.projected
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, TwoStreamLayer)
             assert h is not None
-            inputs.append(h)
-            source = h if memory is None else torch.cat([memory.layers[index].to(h.dtype), h], dim=1)
-            key, value = layer.attention.keys_and_values(source)
+            kept = layer.attention.project(h) if projected else h
+            inputs.append(kept)
+            source = kept if memory is None else torch.cat([memory.layers[index].to(kept.dtype), kept], dim=1)
+            key, value = (
+                layer.attention.split_projected(source) if projected else layer.attention.keys_and_values(source)
+            )
             shared = {"key": key, "value": value, "keys": keys, "distances": distances}
             if index + 1 < self.n_layer or self._content_is_read(streams):
                 h = layer(h, readers=content, visibility=content_sees, **shared)

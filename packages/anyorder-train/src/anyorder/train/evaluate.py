@@ -60,7 +60,7 @@ def evaluate(objective: Objective, data: RowSource, *, batches: int, team: Team 
                 continue
             batch = take_rows(batch, start, stop)
             streams = objective.prepare(batch, seed=_SEED, step=step, rows=torch.arange(start, stop)).to(team.device)
-            memory = objective.empty_memory(batch.rows) if step == 0 else memory
+            memory = objective.empty_memory(batch.rows, projected=True) if step == 0 else memory
             if memory is not None:
                 memory = memory.drop(batch.fresh.to(team.device))
             output = objective(streams, memory)

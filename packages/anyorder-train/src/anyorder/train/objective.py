@@ -112,23 +112,41 @@ class Objective(nn.Module):
         losses = self._losses(self._heads(), streams, output)
         if self.memory is None or memory is None:
             return ObjectiveOutput(losses=losses, memory=None)
-        kept = self.memory.extend(memory, output.layer_inputs, content=streams.content)
-        return ObjectiveOutput(losses=losses, memory=kept)
+        return ObjectiveOutput(losses=losses, memory=self.remember(self.memory, memory, output, streams))
+
+    @staticmethod
+    def remember(memory: Memory, state: MemoryState, output: BackboneOutput, streams: Streams) -> MemoryState:
+        """What a memory keeps of a segment. It need not know what the tensors are that it keeps."""
+        kept = memory.extend(state, output.layer_inputs, content=streams.content)
+        return replace(kept, projected=state.projected)
 
     def states(self, streams: Streams, memory: MemoryState | None = None) -> BackboneOutput:
         """The states from which the main head, ``loss``, predicts."""
         output: BackboneOutput = self.backbone(streams, memory)
         return output
 
-    def empty_memory(self, rows: int) -> MemoryState | None:
-        """The memory before the first segment, on the model's device and in its dtype; None without memory."""
-        if self.memory is None:
-            return None
+    def empty_memory(self, rows: int, *, projected: bool = False) -> MemoryState | None:
+        """The memory before the first segment, on the model's device and in its dtype; None without memory.
+
+        Args:
+            rows: of a batch.
+            projected: of keys and values, for as long as the weights stand still, where the backbone can.
+        """
+        return None if self.memory is None else self.begin(self.memory, rows, projected=projected)
+
+    def begin(self, memory: Memory, rows: int, *, projected: bool = False) -> MemoryState:
+        """The first state of any memory under this backbone; see ``empty_memory``."""
         weight = self.embedding
         layers: int = self.backbone.n_layer  # type: ignore[attr-defined]
-        return self.memory.empty(
-            rows=rows, layers=layers, width=weight.shape[1], device=weight.device, dtype=weight.dtype
+        width: int | None = getattr(self.backbone, "projected_width", None) if projected else None
+        state = memory.empty(
+            rows=rows,
+            layers=layers,
+            width=weight.shape[1] if width is None else width,
+            device=weight.device,
+            dtype=weight.dtype,
         )
+        return replace(state, projected=width is not None)
 
     @property
     def embedding(self) -> Tensor:
