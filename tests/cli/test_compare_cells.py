@@ -165,8 +165,8 @@ def test_unequal_budgets_are_refused_with_a_table(
     rows = {row.split("  ")[0]: row.split()[-2:] for row in table.splitlines()}
     assert rows["tokens in all"] == ["64", "96"]
     assert rows["steps"] == ["2", "3"]
-    assert "parameters" in rows
-    assert "differ in more than their objective: tokens in all (64 in plm; 96 in mlm), and 2 more" in line
+    assert "parameters of the backbone" in rows
+    assert "differ in more than their objective: tokens in all (64 in plm; 96 in mlm), and 3 more" in line
     assert "--unequal" in line
     assert not (tmp_path / "out").exists()
 

@@ -145,3 +145,28 @@ def test_eval_asks_the_same(recipes: dict[str, Path], tmp_path: Path, capsys: py
     assert "varies by" in " ".join(capsys.readouterr().out.split())
     assert main(["eval", str(run), "--yardsticks", "pseudolikelihood"]) == 2
     assert "did you mean 'pseudo_likelihood'?" in capsys.readouterr().err
+
+
+def test_objectives_with_a_generator_or_pairs_are_in_one_table_with_notes(
+    recipes: dict[str, Path], tmp_path: Path
+) -> None:
+    """All are asked about the same hidden tokens, though their rows have other blocks."""
+    electra = ["name=electra", "memory=none", "objective.generator={n_layer: 1}", "data.stride=16"]
+    pairs = ["name=pairs", "objective.auxiliary={next: {type: next_sentence}}", "data.layout=pairs"]
+    whole = ["name=whole", "memory=none", "data.length=48", "data.stride=32", "train.batch_size=1"]
+    settings = {"plm": [], "electra": electra, "pairs": pairs, "whole": whole}
+    models = [load_recipe(recipes["plm" if name == "plm" else "mlm"], overrides=settings[name]) for name in settings]
+    found = compare(models, folder=tmp_path / "grid", questions=Questions(windows=4), run_cell=run_here)
+    assert found.results.recipes == tuple(settings)
+    assert (found.questions.length, found.questions.tail) == (32, 16)
+    for name in ("cloze", "span_recovery"):
+        tokens = {found.results.of(recipe)[0].measurements[name].scores["all"].tokens for recipe in settings}
+        assert len(tokens) == 1
+        assert any(next(iter(tokens)))
+    assert list(found.notes) == ["electra", "pairs", "whole"]
+    assert "its head 'replaced' and its generator" in found.notes["electra"][0]
+    assert found.notes["pairs"][1] == "rows laid out as pairs"
+    assert found.notes["whole"][0].startswith("1 rows of 48 tokens a step, 32 of them new, where the others have 2 of")
+    report = (tmp_path / "grid/report.md").read_text(encoding="utf-8")
+    assert rows_of(report, "bits per token")[0][1:] == ["plm", "electra†", "pairs†", "whole†"]
+    assert "windows of 32 tokens" in report

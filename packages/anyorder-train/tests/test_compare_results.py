@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,8 +13,18 @@ from typing import Any
 
 import pytest
 
-from anyorder.train.compare import Budget, CellResult, Comparison, Questions, Results, write_report
+from anyorder.train.compare import (
+    Budget,
+    CellResult,
+    Comparison,
+    Questions,
+    Results,
+    UnequalBudgetsError,
+    write_report,
+)
+from anyorder.train.compare.budget import require_equal
 from anyorder.train.compare.document import Paragraph, Table, to_html, to_markdown
+from anyorder.train.compare.inherent import inherent_notes
 from anyorder.train.compare.statistics import t_quantile
 from anyorder.train.compare.verdicts import about_seeds, verdict
 from anyorder.train.yardsticks import Measurement, Score, Standing
@@ -115,10 +126,10 @@ def test_what_overlaps_is_within_noise() -> None:
 
 def test_undefined_models_do_not_compete() -> None:
     found = results({"a": [5.0, 5.1], "b": [None, None]})
-    assert verdict(found, "cloze").headline == "only a defines it"
+    assert verdict(found, "cloze").headline == "only a has such a number"
     assert verdict(found, "cloze").details == ("Undefined for b: it cannot.",)
     assert found.difference("a", "b", "cloze") is None
-    assert verdict(results({"a": [None]}), "cloze").headline == "no model defines it"
+    assert verdict(results({"a": [None]}), "cloze").headline == "no model has such a number"
 
 
 def test_an_exact_number_does_not_win_against_a_bound() -> None:
@@ -180,12 +191,15 @@ def comparison(folder: Path, found: Results, **others: Any) -> Comparison:
         tokens=600,
         steps=3,
         tokens_per_step=200,
-        parameters=10,
+        backbone=1000,
+        model="n_layer 1",
+        corpus="c",
+        source="text",
+        further={"head 'loss'": 10},
         rows=2,
         length=16,
         stride=16,
-        layout="plain",
-        corpus="c",
+        layout={"layout": "plain"},
     )
     recipes = [
         SimpleNamespace(name=name, seed=1, tree={"name": name, "objective": {"order": name}, "optimizer": {"lr": 1}})
@@ -278,6 +292,51 @@ def test_failures_and_unequal_budgets_are_said_at_the_top(tmp_path: Path) -> Non
     assert "it broke" in top
     assert "tokens in all, steps" in top
     assert "their budgets are not equal" in top
+
+
+def test_what_belongs_to_an_objective_is_noted_and_nothing_else_is(tmp_path: Path) -> None:
+    found = results({"a": [5.0], "b": [6.0], "c": [6.0], "d": [7.0]})
+    plain = comparison(tmp_path, found).budgets["a"]
+    larger = replace(plain, further={"head 'loss'": 10, "generator": 240, "head 'replaced'": 20})
+    pairs = replace(plain, rows=4, stride=8, layout={"layout": "pairs"})
+    budgets = {"a": plain, "b": larger, "c": plain, "d": pairs}
+    require_equal(budgets)
+    one = comparison(tmp_path, found, budgets=budgets)
+    assert one.notes == {
+        "b": ["1,270 parameters, 1.26 times the others': its generator and its head 'replaced'"],
+        "d": [
+            "rows laid out as pairs",
+            "4 rows of 16 tokens a step, 8 of them new, where the others have 2 of 16, 16 new: as much text, cut in "
+            "other places",
+        ],
+    }
+    write_report(one)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    top = text.partition("## In short")[0]
+    for name, told in one.notes.items():
+        assert f"- **{name}†**: {'; '.join(told)}." in top
+    assert "not equal" not in top
+    assert "| bits per token | a | b† | c | d† |" in text
+    assert f"\nb† {one.notes['b'][0]}\n" in str(one)
+    alone = {"a": plain, "b": larger}
+    assert inherent_notes(alone)["b"][0].startswith("1,270 parameters, 1.26 times a's: its generator")
+    assert inherent_notes({"b": larger, "a": plain})["a"] == [
+        "1,010 parameters, 0.795 times b's: no generator and no head 'replaced'"
+    ]
+    with pytest.raises(UnequalBudgetsError, match=r"parameters of the backbone \(1,000 in a, c; 990 in b\)"):
+        require_equal({"a": plain, "b": replace(larger, backbone=990), "c": plain})
+
+
+def test_a_report_of_one_recipe_compares_it_with_nothing(tmp_path: Path) -> None:
+    one = comparison(tmp_path, results({"a": [5.0, 5.2]}))
+    write_report(one)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "**Cloze: 5.100 bits a token (95 % interval over seeds 3.829 to 6.371).**" in text
+    assert text.startswith("# One objective: a")
+    assert "only a has" not in text
+    assert "better than all others" not in text
+    assert "differs between the recipes" not in text
+    assert str(one).splitlines()[1].split() == ["Cloze", "5.100", "±", "1.271"]
 
 
 def test_text_cannot_break_out_of_the_page() -> None:

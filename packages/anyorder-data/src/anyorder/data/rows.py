@@ -134,6 +134,11 @@ class Rows:
         """Tokens of all ranks that no earlier step of the epoch has read in that row."""
         return self.rows * self.stride
 
+    @property
+    def last_block(self) -> int:
+        """How many tokens at a segment's end may see all of it."""
+        return self.length - self.stride if self.isolate_reuse and self.stride < self.length else self.length
+
     def epoch(self, step: int) -> int:
         return step // self.steps_per_epoch
 
@@ -194,7 +199,7 @@ class Rows:
         return self._turn(np.cumsum(self._starts_word[self._turn(ids.copy())], axis=1))
 
     def _block(self, rows: int) -> Int[Tensor, "B L"] | None:
-        if self.stride == self.length or not self.isolate_reuse:
+        if self.last_block == self.length:
             return None
         return (torch.arange(self.length) >= self.stride).long().expand(rows, -1).contiguous()
 

@@ -15,7 +15,7 @@ from .recipe import Call, Recipe, stride_of
 from .replaced import ReplacedTokenDetection
 from .rows import TextRows
 
-__all__ = ["Sizes", "assemble", "count_parameters", "open_text", "sizes", "vocab_size"]
+__all__ = ["Sizes", "assemble", "count_parameters", "open_text", "parameters_by_part", "sizes", "vocab_size"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +154,16 @@ def head_dim(model: Call) -> int:
 
 def count_parameters(recipe: Recipe) -> int:
     """How many numbers the objective learns, counted without allocating any."""
+    return sum(parameters_by_part(recipe).values())
+
+
+def parameters_by_part(recipe: Recipe) -> dict[str, int]:
+    """The same by part: ``backbone``, ``generator``, ``head 'loss'`` and so on. What is shared counts once."""
     with torch.device("meta"):
         objective = assemble(recipe, vocab=Vocab(size=vocab_size(recipe)))
-    return sum(parameter.numel() for parameter in objective.parameters())
+    found: dict[str, int] = {}
+    for name, parameter in objective.named_parameters():
+        part, _, rest = name.partition(".")
+        part = f"head {rest.partition('.')[0]!r}" if part == "heads" else part
+        found[part] = found.get(part, 0) + parameter.numel()
+    return found

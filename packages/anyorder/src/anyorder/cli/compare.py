@@ -1,6 +1,7 @@
 """Train several recipes over several seeds and measure them alike: one table, plots and a report.
 
-Cells that are done are not done again. Recipes must have equal budgets, unless --unequal says otherwise.
+Cells that are done are not done again. Recipes must train the same backbone on as many tokens of the same text, unless
+--unequal says otherwise; what belongs to an objective, such as a generator, may differ, and is noted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", metavar="N", type=int, default=1, help="seeds of each recipe (%(default)s)")
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="runs/compare-NAMES by default")
     add_yardsticks(parser)
-    parser.add_argument("--unequal", action="store_true", help="allow different tokens, parameters or data")
+    parser.add_argument("--unequal", action="store_true", help="allow different tokens, steps, text or backbones")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -104,6 +104,11 @@ class RecordRows:
             )
         return len(file) // self.rows
 
+    @property
+    def last_block(self) -> int:
+        """How many tokens at a record's end may see all of it."""
+        return self.length - self.stride or self.length
+
     def batch(self, step: int) -> TokenBatch:
         """The records of one step; a pure function of it.
 

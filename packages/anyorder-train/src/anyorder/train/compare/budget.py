@@ -8,7 +8,7 @@ from typing import Any
 
 from anyorder.core import RecipeError
 
-from ..assemble import count_parameters, sizes
+from ..assemble import parameters_by_part, sizes
 from ..recipe import Recipe
 from ..rows import TextRows
 from ..tracking import flatten
@@ -20,39 +20,54 @@ __all__ = ["Budget", "UnequalBudgetsError", "budget_of", "other_differences", "r
 class Budget:
     """What one recipe may spend, on what.
 
+    The first seven must be equal. The others may belong to an objective, such as ELECTRA's generator or the pairs of
+    next-sentence prediction: where they differ, that is noted (``inherent_notes``).
+
     Attributes:
         tokens: new tokens of the corpus that are read in all, ``steps`` times ``tokens_per_step``.
-        parameters: of backbone and heads.
+        backbone: parameters of the model that all objectives share.
+        model: its sizes.
+        corpus: fingerprint of text and tokenizer.
+        source: kind of data: text, or records made from it.
+        further: parameters outside the backbone, by part.
         rows, length, stride: of a batch; they decide, with the seed, which tokens come in which order.
         layout: how rows are laid out: directions, documents, pairs.
-        corpus: fingerprint of text and tokenizer.
     """
 
     tokens: int
     steps: int
     tokens_per_step: int
-    parameters: int
+    backbone: int
+    model: str
+    corpus: str
+    source: str
+    further: Mapping[str, int]
     rows: int
     length: int
     stride: int
-    layout: str
-    corpus: str
+    layout: Mapping[str, Any]
+
+    @property
+    def parameters(self) -> int:
+        """Of backbone, heads and whatever else the objective learns."""
+        return self.backbone + sum(self.further.values())
 
     def to_json(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        tree = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**tree, "further": dict(self.further), "layout": dict(self.layout)}
 
 
-_MEANING = {
+_EQUAL = {
     "tokens": "tokens in all",
     "steps": "steps",
     "tokens_per_step": "tokens a step",
-    "parameters": "parameters",
-    "rows": "rows a batch",
-    "length": "segment length",
-    "stride": "tokens from one segment to the next",
-    "layout": "layout of rows",
+    "backbone": "parameters of the backbone",
+    "model": "sizes of the backbone",
     "corpus": "corpus and tokenizer",
+    "source": "kind of data",
 }
+_LAYOUT = ("layout", "bidirectional", "isolate_documents")
+_SIZES = ("n_layer", "d_model", "n_head", "d_head", "d_inner")
 
 
 class UnequalBudgetsError(RecipeError):
@@ -63,28 +78,31 @@ class UnequalBudgetsError(RecipeError):
         self.table = table
 
 
-def budget_of(recipe: Recipe, data: TextRows) -> Budget:
+def budget_of(recipe: Recipe, text: TextRows) -> Budget:
     """The budget of a recipe, with nothing trained."""
     size, steps = sizes(recipe), recipe.sections["train"].get("steps")
-    shape = recipe.sections["data"]
-    layout = {name: shape.get(name) for name in ("layout", "bidirectional", "isolate_documents")}
+    data, model = recipe.sections["data"], recipe.sections["model"]
+    parameters, tree = parameters_by_part(recipe), data.resolved()
     return Budget(
         tokens=steps * size.tokens_per_step,
         steps=steps,
         tokens_per_step=size.tokens_per_step,
-        parameters=count_parameters(recipe),
+        backbone=parameters.pop("backbone"),
+        model=", ".join(f"{name} {value}" for name in _SIZES if (value := model.get(name)) is not None),
+        corpus=text.corpus.manifest.fingerprint[:16],
+        source=" ".join(str(value) for name in ("type", "path") if (value := tree.get(name)) is not None),
+        further=parameters,
         rows=size.rows,
         length=size.length,
         stride=size.stride,
-        layout=", ".join(f"{name} {value}" for name, value in layout.items()),
-        corpus=data.corpus.manifest.fingerprint[:16],
+        layout={name: tree[name] for name in _LAYOUT if name in tree},
     )
 
 
 def unequal_rows(budgets: Mapping[str, Budget]) -> list[tuple[str, list[str]]]:
-    """What differs: its meaning, and its value in every recipe."""
+    """What differs and must not: its meaning, and its value in every recipe."""
     rows = []
-    for name, meaning in _MEANING.items():
+    for name, meaning in _EQUAL.items():
         values = [getattr(budget, name) for budget in budgets.values()]
         if any(value != values[0] for value in values):
             rows.append((meaning, [f"{value:,}" if isinstance(value, int) else value for value in values]))
@@ -92,7 +110,7 @@ def unequal_rows(budgets: Mapping[str, Budget]) -> list[tuple[str, list[str]]]:
 
 
 def require_equal(budgets: Mapping[str, Budget]) -> None:
-    """Raise ``UnequalBudgetsError`` unless all read the same tokens in the same order with as many parameters."""
+    """Raise ``UnequalBudgetsError`` unless all train the same backbone on as many tokens of the same text."""
     rows = unequal_rows(budgets)
     if not rows:
         return

@@ -8,9 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from anyorder.core import TokenBatch
+
 from ..atomic import write_json
 from ..recipe import Recipe
-from ..yardsticks import Measurement, choose_yardsticks
+from ..rows import TextRows
+from ..yardsticks import Measurement, choose_yardsticks, held_out_windows
 
 __all__ = ["CELL", "Cell", "CellResult", "Questions"]
 
@@ -26,6 +29,8 @@ class Questions:
         windows: of held-out text, at most.
         seed: of what is hidden.
         yardsticks: ``basic``, ``all``, or names divided by commas.
+        length, tail: tokens of a window, and of its end, in which tokens are hidden; None is the recipe's own. A
+            comparison sets both, so that recipes with other rows are asked about the same tokens.
 
     Raises:
         RecipeError: no yardstick has such a name.
@@ -34,9 +39,19 @@ class Questions:
     windows: int = 128
     seed: int = 0
     yardsticks: str = "basic"
+    length: int | None = None
+    tail: int | None = None
 
     def __post_init__(self) -> None:
         choose_yardsticks(self.yardsticks)
+
+    def windows_of(self, data: TextRows) -> TokenBatch:
+        """The held-out windows to ask about.
+
+        Raises:
+            DataError: less held-out text than one window.
+        """
+        return held_out_windows(data, limit=self.windows, seed=self.seed, length=self.length, tail=self.tail)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ Its memory is its own, so that what is measured is not what an earlier cell left
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import signal
@@ -32,7 +33,7 @@ from ..recipe import Recipe, load_recipe
 from ..rows import TextRows
 from ..run import RECIPE, choose_tracker, run
 from ..tracking import TrackedRun
-from ..yardsticks import Measurement, choose_yardsticks, held_out_windows, measure_all
+from ..yardsticks import Measurement, choose_yardsticks, measure_all
 from .cell import CELL, CellResult, Questions
 
 __all__ = ["FAILURE", "work"]
@@ -64,7 +65,7 @@ def work(folder: Path, *, questions: Questions, parent: str | None = None, uri: 
         objective = _load(recipe, data, folder)
         measured = measure_all(
             objective,
-            held_out_windows(data, limit=questions.windows, seed=questions.seed),
+            questions.windows_of(data),
             piece_bytes=torch.from_numpy(data.corpus.tokenizer.piece_bytes),
             yardsticks=choose_yardsticks(questions.yardsticks),
             seed=questions.seed,
@@ -184,9 +185,7 @@ def _stop_with_parent() -> None:
 def _main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--windows", type=int, required=True)
-    parser.add_argument("--windows-seed", type=int, required=True)
-    parser.add_argument("--yardsticks", required=True)
+    parser.add_argument("--questions", type=json.loads, required=True)
     parser.add_argument("--parent")
     parser.add_argument("--uri")
     args = parser.parse_args()
@@ -194,8 +193,7 @@ def _main() -> int:
     warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
     (args.folder / FAILURE).unlink(missing_ok=True)
     try:
-        questions = Questions(windows=args.windows, seed=args.windows_seed, yardsticks=args.yardsticks)
-        work(args.folder, questions=questions, parent=args.parent, uri=args.uri)
+        work(args.folder, questions=Questions(**args.questions), parent=args.parent, uri=args.uri)
     except KeyboardInterrupt as stop:
         return 128 + int(getattr(stop, "signum", signal.SIGINT))
     except Exception as error:

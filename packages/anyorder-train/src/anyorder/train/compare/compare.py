@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from anyorder.core import RecipeError
@@ -13,10 +14,10 @@ from ..assemble import open_text
 from ..atomic import sole_owner
 from ..failure import TrainingError
 from ..recipe import Recipe
+from ..rows import TextRows
 from ..run import choose_tracker, require_same
 from ..tracking.mlflow import default_uri
-from ..yardsticks import held_out_windows
-from .budget import Budget, budget_of, require_equal
+from .budget import budget_of, require_equal
 from .cell import Cell, CellResult, Questions
 from .comparison import Comparison
 from .process import CellFailedError, run_in_process
@@ -54,21 +55,25 @@ def compare(
         recipes: of different names.
         seeds: how many.
         folder: of the comparison.
-        unequal: compare recipes whose budgets differ, and say so in the report.
+        unequal: compare recipes whose budgets differ, and say so in the report. What belongs to an objective, such as
+            ELECTRA's generator, may always differ; the report has a note on it.
         questions: what to ask of every model.
         run_cell: trains and measures a cell; in a process of its own unless told.
 
     Raises:
-        UnequalBudgetsError: recipes differ in tokens, data order, steps or parameters.
+        UnequalBudgetsError: recipes differ in tokens, steps, text or backbone.
         CheckpointError: the folder holds a comparison of other recipes, or another process works in it.
         ComparisonFailedError: some cells failed; the report of the others is written.
         Interrupted: a signal stopped it.
     """
     _check(recipes, seeds=seeds)
-    questions = questions or Questions()
-    budgets = _budgets(recipes, questions=questions)
+    texts = {recipe.name: open_text(recipe) for recipe in recipes}
+    budgets = {recipe.name: budget_of(recipe, texts[recipe.name]) for recipe in recipes}
     if not unequal:
         require_equal(budgets)
+    questions = _alike(questions or Questions(), texts)
+    for text in texts.values():
+        questions.windows_of(text)  # so that nothing is trained in vain
     cells = [
         Cell.of(recipe, seed=recipes[0].seed + number, folder=folder, questions=questions)
         for number in range(seeds)
@@ -126,14 +131,12 @@ def _check(recipes: Sequence[Recipe], *, seeds: int) -> None:
         )
 
 
-def _budgets(recipes: Sequence[Recipe], *, questions: Questions) -> dict[str, Budget]:
-    """The budget of every recipe, with a look at the held-out text, so that nothing is trained in vain."""
-    budgets = {}
-    for recipe in recipes:
-        data = open_text(recipe)
-        held_out_windows(data, limit=questions.windows, seed=questions.seed)
-        budgets[recipe.name] = budget_of(recipe, data)
-    return budgets
+def _alike(questions: Questions, texts: Mapping[str, TextRows]) -> Questions:
+    """The same windows and hidden tokens for all: as long as the shortest segment, hidden where all see everything."""
+    rows = [text.train for text in texts.values()]
+    length = min(row.length for row in rows)
+    tail = min(length, *(row.last_block for row in rows))
+    return replace(questions, length=length, tail=tail)
 
 
 def _metrics(comparison: Comparison) -> dict[str, float]:

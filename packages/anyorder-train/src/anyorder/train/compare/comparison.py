@@ -10,6 +10,7 @@ from typing import Any
 from ..recipe import Recipe
 from .budget import Budget, other_differences, unequal_rows
 from .cell import Questions
+from .inherent import inherent_notes, label
 from .results import Results
 from .verdicts import MANY, title_of, verdict
 
@@ -41,8 +42,17 @@ class Comparison:
 
     @property
     def unequal(self) -> list[tuple[str, list[str]]]:
-        """What of the budget differs, with the value of every recipe."""
+        """What differs of what must be equal, with the value of every recipe."""
         return unequal_rows(self.budgets)
+
+    @property
+    def notes(self) -> dict[str, list[str]]:
+        """How a recipe's budget is unlike that of most, because of its objective."""
+        return inherent_notes(self.budgets)
+
+    def label(self, recipe: str) -> str:
+        """A recipe's name in tables: marked where there is a note on it."""
+        return label(recipe, self.notes)
 
     @property
     def other_differences(self) -> list[tuple[str, list[str]]]:
@@ -53,7 +63,7 @@ class Comparison:
         """A few lines for a terminal: who wins, and where the report is."""
         results, lines = self.results, []
         if results.recipes:
-            head = ["bits per token", *results.recipes]
+            head = ["bits per token", *map(self.label, results.recipes)]
             rows = [
                 [title_of(name), *(self.cell_text(recipe, name) for recipe in results.recipes)]
                 for name in results.yardsticks
@@ -61,7 +71,7 @@ class Comparison:
             headlines = [verdict(results, name).headline for name in results.yardsticks]
             if self.many:
                 head, *rows = (list(column) for column in zip(head, *rows, strict=True))
-            else:
+            elif len(results.recipes) > 1:
                 head, rows = [*head, ""], [[*row, text] for row, text in zip(rows, headlines, strict=True)]
             widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
             lines += [
@@ -70,6 +80,7 @@ class Comparison:
             ]
             if self.many:
                 lines += [f"{title_of(name)}: {text}" for name, text in zip(results.yardsticks, headlines, strict=True)]
+            lines += [f"{self.label(name)} {'; '.join(told)}" for name, told in self.notes.items()]
             lines.append(f"report: {self.folder / 'report.html'}")
         lines += [f"failed: {why}" for why in self.failures.values()]
         return "\n".join(lines)
@@ -119,6 +130,7 @@ class Comparison:
             "recipes": {recipe.name: dict(recipe.tree) for recipe in self.recipes},
             "budgets": {name: budget.to_json() for name, budget in self.budgets.items()},
             "equal_budgets": not self.unequal,
+            "notes": self.notes,
             "seeds": results.seeds,
             "windows": self.questions.windows,
             "asked": self.questions.yardsticks,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from types import FrameType
 
 from ..failure import Interrupted, TrainingError
@@ -32,8 +34,7 @@ def run_in_process(cell: Cell, *, parent: str | None, uri: str | None) -> CellRe
     """
     keep_recipe(cell.recipe, cell.folder)
     command = [sys.executable, "-m", "anyorder.train.compare.child", str(cell.folder)]
-    command += ["--windows", str(cell.questions.windows), "--windows-seed", str(cell.questions.seed)]
-    command += ["--yardsticks", cell.questions.yardsticks]
+    command += ["--questions", json.dumps(asdict(cell.questions))]
     command += ["--parent", parent] if parent else []
     command += ["--uri", uri] if uri else []
     # Its standard input stays open for as long as this process lives; a terminal's Ctrl-C comes to it once, from here.

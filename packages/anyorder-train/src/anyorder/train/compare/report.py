@@ -12,6 +12,7 @@ from ..yardsticks import ALL_YARDSTICKS
 from .comparison import Comparison
 from .document import Block, Bullets, Code, Heading, Note, Paragraph, PictureBlock, Table, to_html, to_markdown
 from .figures import Picture, has_lengths, pictures
+from .inherent import MARK
 from .results import Results
 from .statistics import Estimate
 from .verdicts import MANY, about_seeds, title_of, verdict
@@ -56,6 +57,8 @@ def report_blocks(comparison: Comparison, drawn: dict[str, Picture]) -> Iterator
 
 
 def _title(comparison: Comparison) -> str:
+    if len(comparison.recipes) == 1:
+        return f"One objective: {comparison.recipes[0].name}"
     if comparison.many:
         return f"Comparison of {len(comparison.recipes)} objectives"
     return f"Comparison: {', '.join(recipe.name for recipe in comparison.recipes)}"
@@ -71,7 +74,8 @@ def _table(
     left: int = 1,
 ) -> Table:
     """A column a model, or a row where there are many; ``names`` are those with results by default."""
-    whole = [[corner, *(names or comparison.results.recipes)], *([label, *cells] for label, cells in rows)]
+    shown = map(comparison.label, names or comparison.results.recipes)
+    whole = [[corner, *shown], *([label, *cells] for label, cells in rows)]
     if comparison.many:
         whole = [list(column) for column in zip(*whole, strict=True)]
     return Table(head=whole[0], rows=whole[1:], caption=caption, left=left)
@@ -82,12 +86,13 @@ def _opening(comparison: Comparison) -> Iterator[Block]:
     yield Heading(_title(comparison), level=1)
     budget = next(iter(comparison.budgets.values()))
     seeds = f"{len(results.seeds)} seed{'s' if len(results.seeds) > 1 else ''}"
+    count = len(comparison.recipes)
     yield Paragraph(
-        f"{len(comparison.recipes)} objectives, {seeds}, {budget.parameters:,} parameters, {budget.tokens:,} tokens "
-        f"each in {budget.steps:,} steps; measured on up to {comparison.questions.windows} held-out windows of "
-        f"{budget.length} tokens."
+        f"{count} objective{'s' if count > 1 else ''}, {seeds}, a backbone of {budget.backbone:,} parameters, "
+        f"{budget.tokens:,} tokens{' each' if count > 1 else ''} in {budget.steps:,} steps; measured on up to "
+        f"{comparison.questions.windows} held-out windows of {comparison.questions.length or budget.length} tokens."
         if not comparison.unequal
-        else f"{len(comparison.recipes)} recipes, {seeds}; **their budgets are not equal**."
+        else f"{count} recipes, {seeds}; **their budgets are not equal**."
     )
     if comparison.failures:
         yield Note(f"Cells that failed are missing below: {'; '.join(comparison.failures.values())}")
@@ -97,6 +102,9 @@ def _opening(comparison: Comparison) -> Iterator[Block]:
             f"The recipes differ in more than their objective ({names}), as was asked for with `--unequal`. A "
             "difference below need not come from the objective."
         )
+    if comparison.notes:
+        yield Paragraph(f"Not alike, because their objectives are not; marked {MARK} in the tables:")
+        yield Bullets([f"**{comparison.label(name)}**: {'; '.join(told)}." for name, told in comparison.notes.items()])
 
 
 def _in_short(comparison: Comparison) -> Iterator[Block]:
@@ -137,8 +145,8 @@ def _yardsticks(comparison: Comparison, drawn: dict[str, Picture]) -> Iterator[B
     yield Heading("Yardsticks")
     yield Paragraph(
         "Training losses of different objectives cannot be compared, so every model is asked the same questions about "
-        "the same hidden tokens of the same held-out text. Lower is better. The best of each row is bold where it is "
-        "better than all others beyond noise."
+        "the same hidden tokens of the same held-out text. Lower is better."
+        + (" The best is bold where it is better than all others beyond noise." if len(results.recipes) > 1 else "")
     )
     over = "over seeds" if len(results.seeds) > 1 else "over held-out windows (one seed)"
     winners = {name: verdict(results, name).winner for name in results.yardsticks}
@@ -247,7 +255,7 @@ def _cost(comparison: Comparison) -> Iterator[Block]:
         targets = results.over_seeds(recipe, lambda cell: cell.targets)
         rows.append(
             [
-                recipe,
+                comparison.label(recipe),
                 f"{results.speed(recipe):,.0f}",
                 f"{results.speed(recipe, of='targets'):,.0f}",
                 _number(targets, "{:,.0f}"),
@@ -281,7 +289,7 @@ def _settings(comparison: Comparison) -> Iterator[Block]:
         yield Paragraph("Settings that differ besides the objective:")
         settings = [(f"`{key}`", [str(value) for value in values]) for key, values in comparison.other_differences]
         yield _table(comparison, "setting", settings, names=names, left=len(names) + 1)
-    else:
+    elif len(names) > 1:
         yield Paragraph("Nothing but the objective differs between the recipes.")
     for recipe in comparison.recipes:
         yield Code(dump_yaml({"objective": recipe.tree["objective"]}), summary=f"Objective of {recipe.name}")

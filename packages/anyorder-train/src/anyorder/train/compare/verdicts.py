@@ -42,8 +42,12 @@ def verdict(results: Results, yardstick: str) -> Verdict:
     """Who wins on a yardstick, by how much, and whether the difference is larger than noise."""
     ranking = results.ranking(yardstick)
     winner, details = None, []
-    if len(ranking) < 2:
-        headline = f"only {ranking[0]} defines it" if ranking else "no model defines it"
+    if not ranking:
+        headline = "no model has such a number"
+    elif len(results.recipes) == 1:
+        headline = _alone(results, yardstick)
+    elif len(ranking) == 1:
+        headline = f"only {ranking[0]} has such a number"
     else:
         best, *others = ranking
         pairs = [_require(results.difference(best, other, yardstick)) for other in others]
@@ -59,6 +63,19 @@ def verdict(results: Results, yardstick: str) -> Verdict:
             undefined.setdefault(standing.reason, []).append(name)
     details += [f"Undefined for {_list(names)}: {reason}." for reason, names in undefined.items()]
     return Verdict(yardstick=yardstick, winner=winner, headline=headline, details=tuple(details))
+
+
+def _alone(results: Results, yardstick: str) -> str:
+    """The number itself, where there is no other model."""
+    (name,) = results.recipes
+    score = results.score(name, yardstick)
+    assert score is not None, "it is in the ranking"
+    most = "at most " if results.standing(name, yardstick).kind == "bound" else ""
+    interval = ""
+    if score.low is not None and score.high is not None:
+        over = "seeds" if len(results.seeds) > 1 else "windows"
+        interval = f" (95 % interval over {over} {score.low:.3f} to {score.high:.3f})"
+    return f"{most}{score.mean:.3f} bits a token{interval}"
 
 
 def _only_a_bound(results: Results, pair: Difference) -> bool:

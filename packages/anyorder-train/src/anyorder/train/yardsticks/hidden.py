@@ -22,8 +22,8 @@ def sample_spans(windows: TokenBatch, *, length: int, count: int, seed: int, pur
     """Up to ``count`` spans of ``length`` adjacent tokens of each window, with distinct starts, from its middle half.
 
     The quarter at either end is never hidden, so that every prediction has context on both sides. Where windows have
-    blocks it is the middle half of the last one, which alone may see all of the window. A window with fewer places
-    gives fewer spans, the rest being empty.
+    blocks it is the middle half of the last one, which alone may see all of the window; where they have targets, of
+    those, which then are a window's last tokens. A window with fewer places gives fewer spans, the rest being empty.
     """
     tokens = windows.length
     free = predictable(windows)
@@ -34,7 +34,8 @@ def sample_spans(windows: TokenBatch, *, length: int, count: int, seed: int, pur
         start &= later
     place = torch.arange(tokens)
     block = torch.zeros_like(windows.ids) if windows.block is None else windows.block
-    last = (block == block[:, -1:]).sum(dim=1, keepdim=True)  # [N, 1], its tokens
+    tail = block == block[:, -1:] if windows.target is None else windows.target
+    last = tail.sum(dim=1, keepdim=True)  # [N, 1], its tokens
     margin = last // 4
     start &= (place >= (tokens - last + margin).clamp(min=1)) & (place + length <= tokens - margin)
     key = Draws(seed, rows=windows.rows, purpose=purpose).rand(tokens).masked_fill(~start, torch.inf)
