@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from anyorder.core import (
     CONSECUTIVE,
+    DEATH,
     ONE_SHOT,
     TARGETS,
     AttentionRequest,
@@ -237,6 +238,19 @@ class Shuffles(Masks):
         return replace(streams, content=streams.content.map(lambda t: t.flip(1) if t.dim() == 2 else t))
 
 
+class ExpiresUntold(Masks):
+    def change(self, streams: Streams, batch: TokenBatch, plan: Plan, generator: Draws) -> Streams:
+        never = torch.full_like(plan.time, torch.iinfo(plan.time.dtype).max)
+        return replace(streams, content=replace(streams.content, death=never))
+
+
+class NarrowsUntold(Masks):
+    rules = frozenset({DEATH})
+
+    def change(self, streams: Streams, batch: TokenBatch, plan: Plan, generator: Draws) -> Streams:
+        return changed_query(streams, ahead=1)
+
+
 class CutsTargets(Masks):
     def build(self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws) -> Streams:
         target = plan.target & (plan.target.long().cumsum(dim=1) <= num_targets)
@@ -257,6 +271,8 @@ class CutsTargets(Masks):
         (CorruptsContext, "content_begins_with_the_tokens_in_natural_order"),
         (Shuffles, "content_begins_with_the_tokens_in_natural_order"),
         (LiesAboutBounds, "slots_keep_their_static_promises"),
+        (ExpiresUntold, "rules_name_what_the_slots_use"),
+        (NarrowsUntold, "rules_name_what_the_slots_use"),
         (CutsTargets, "too_many_targets_are_refused"),
     ],
 )

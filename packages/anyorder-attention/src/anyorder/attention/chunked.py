@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, cat
 from torch.utils.checkpoint import checkpoint
@@ -15,7 +16,7 @@ class Chunked:
     """Never holds more scores than one block of queries has: memory grows with the length, not with its square.
 
     Each block is ``naive`` under a checkpoint, over the keys that the block can see at all, so a causal or blocked
-    order also saves the work on what is hidden (on a CPU, where looking at the times costs no wait).
+    order also saves the work on what is hidden (on a CPU, where looking at the times costs no wait, and uncompiled).
 
     Args:
         block: queries in a block.
@@ -48,9 +49,10 @@ class Chunked:
 
         outputs = []
         count, keys = query.shape[2], key.shape[2]
+        looks = query.device.type == "cpu" and not torch.compiler.is_compiling()
         for start in range(0, count, self.block):
             rows = slice(start, min(start + self.block, count))
-            seen = visibility.key_range(rows) if query.device.type == "cpu" else slice(0, keys)
+            seen = visibility.key_range(rows) if looks else slice(0, keys)
             outputs.append(
                 checkpoint(
                     attend,

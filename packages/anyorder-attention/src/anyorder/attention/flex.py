@@ -43,6 +43,8 @@ class Flex:
             return "FlexAttention has no backward pass on a CPU"
         if request.device.type not in ("cpu", "cuda"):
             return f"FlexAttention is not tried on {request.device.type} here"
+        if request.deterministic and request.bias_grad:
+            return "FlexAttention sums the gradient of a bias in an order that varies (train.deterministic)"
         if request.dtype == torch.float64 and request.device.type == "cuda":
             return "FlexAttention's kernels have no float64"
         if request.head_dim < 16 and request.device.type == "cuda":

@@ -27,7 +27,7 @@ class Tiled:
     tile goes through all of them before the next one starts, position scores are computed for the tile's own run of
     distances only, and keys that nobody in the tile can see are left out. Kept for the backward pass: the weights, or
     with ``recompute`` nothing. Calls whose tiles would be too small to pay for their own bookkeeping go to ``sdpa``,
-    and so does a compiled graph.
+    and so does a graph that is compiled without having asked.
 
     Args:
         tile: queries in a tile.
@@ -46,6 +46,8 @@ class Tiled:
     def refuse(self, request: AttentionRequest) -> str | None:
         if request.device.type != "cpu":
             return f"it is written for the caches of a CPU, and the model is on {request.device.type}"
+        if request.compiled:
+            return "torch.compile cannot follow its tiles (train.compile)"
         return None
 
     def __call__(

@@ -30,7 +30,7 @@ from .protocols import (
     PositionBias,
 )
 from .registry import SEAMS, available, find
-from .slots import QUERY_ID, TARGETS, Readout, Slots, Streams
+from .slots import DEATH, QUERY_ID, SPAN, TARGETS, Readout, Slots, Streams
 from .state import MEMORY_BIRTH, MemoryState
 from .struct import TensorStruct, map_tensors
 from .visibility import MaskMod, Visibility
@@ -38,6 +38,7 @@ from .vocab import Vocab
 
 __all__ = [
     "CONSECUTIVE",
+    "DEATH",
     "JOINT",
     "MEMORY_BIRTH",
     "ONE_SHOT",
@@ -45,6 +46,7 @@ __all__ = [
     "PERMUTATION",
     "QUERY_ID",
     "SEAMS",
+    "SPAN",
     "TARGETS",
     "AnyorderError",
     "AttentionBackend",

@@ -42,7 +42,11 @@ class OrderSampler(Protocol):
 
 @runtime_checkable
 class MaskBuilder(Protocol):
-    """Turns tokens and a plan into streams. ``needs`` are the traits it asks of the order."""
+    """Turns tokens and a plan into streams. ``needs`` are the traits it asks of the order.
+
+    A builder may also have ``rules``, what its slots use beyond birth and document: ``DEATH``, ``SPAN``. A builder
+    without them uses neither.
+    """
 
     @property
     def needs(self) -> frozenset[str]: ...
@@ -67,7 +71,18 @@ class PositionBias(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionRequest:
-    """What a backend is asked to serve, known before anything runs."""
+    """What a backend is asked to serve, known before anything runs.
+
+    Attributes:
+        device, dtype: of queries, keys and values; under autocast the dtype that it computes in.
+        training: whether any call has a backward pass.
+        bias, bias_grad: whether scores have a bias, and whether it needs a gradient.
+        dropout: probability of a weight to be dropped.
+        head_dim: width of a head.
+        rules: what visibility uses beyond birth and document: ``DEATH`` (slots expire), ``SPAN`` (limited spans).
+        compiled: whether ``torch.compile`` traces the calls.
+        deterministic: whether two runs have to agree to the last bit.
+    """
 
     device: torch.device
     dtype: torch.dtype
@@ -76,6 +91,9 @@ class AttentionRequest:
     bias_grad: bool
     dropout: float
     head_dim: int
+    rules: frozenset[str] = frozenset()
+    compiled: bool = False
+    deterministic: bool = False
 
 
 @runtime_checkable

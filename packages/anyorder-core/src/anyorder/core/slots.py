@@ -16,6 +16,12 @@ from .struct import TensorStruct
 QUERY_ID = -1
 """Id of a slot that knows its position but no token: it is embedded as the learned query vector (XLNet's g)."""
 
+DEATH = "death"
+"""In a mask builder's ``rules``: some of its slots expire."""
+
+SPAN = "span"
+"""In a mask builder's ``rules``: some of its readers have ``back`` or ``ahead``."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Slots(TensorStruct):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from anyorder.core import JOINT, TARGETS, Draws, Plan, Readout, Slots, Streams, TokenBatch, Vocab
+from anyorder.core import DEATH, JOINT, TARGETS, Draws, Plan, Readout, Slots, Streams, TokenBatch, Vocab
 
 from .targets import Targets
 
@@ -23,6 +23,7 @@ class BlockCopy:
 
     needs: frozenset[str] = frozenset()
     offers: frozenset[str] = frozenset({JOINT})
+    rules: frozenset[str] = frozenset({DEATH})
 
     def build(self, batch: TokenBatch, plan: Plan, *, vocab: Vocab, num_targets: int, generator: Draws) -> Streams:
         """Build the content stream of ``2 L`` slots; ``generator`` is not used.

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from anyorder.core import QUERY_ID, TARGETS, Draws, Plan, Readout, Slots, Streams, TokenBatch, Vocab
+from anyorder.core import DEATH, QUERY_ID, TARGETS, Draws, Plan, Readout, Slots, Streams, TokenBatch, Vocab
 
 from .corruption import Corruption
 from .targets import Targets
@@ -31,6 +31,7 @@ class MPNet:
     """
 
     needs: frozenset[str] = frozenset()
+    rules: frozenset[str] = frozenset({DEATH})
 
     def __init__(self, *, mask: float = 0.8, random: float = 0.1) -> None:
         self.corruption = Corruption(mask=mask, random=random)

@@ -87,6 +87,8 @@ def assemble(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     training: bool = True,
+    compiled: bool = False,
+    deterministic: bool = False,
 ) -> Objective:
     """Build every part of a recipe's objective.
 
@@ -95,8 +97,8 @@ def assemble(
 
     Args:
         vocab: special ids of the tokenizer.
-        device, dtype, training: what the run will compute with, by which the attention backend is chosen. The
-            objective itself is built on torch's default device.
+        device, dtype, training, compiled, deterministic: what the run will compute with, and how, by which the
+            attention backend is chosen. The objective itself is built on torch's default device.
 
     Raises:
         RecipeError: a part refuses its arguments.
@@ -104,17 +106,6 @@ def assemble(
     """
     model: Call = recipe.sections["model"]
     parts = recipe.sections["objective"]
-    request = AttentionRequest(
-        device=torch.device(device),
-        dtype=dtype,
-        training=training,
-        bias=bool(model.arguments["biases"]),
-        bias_grad=training and bool(model.arguments["biases"]),
-        dropout=model.get("attention_dropout") if training else 0.0,
-        head_dim=head_dim(model),
-    )
-    backend = require(recipe.sections["attention"].build(), request)
-    backbone = model.build(vocab_size=vocab.size, attention=backend)
     context = {
         "vocab": vocab,
         "vocab_size": vocab.size,
@@ -124,13 +115,28 @@ def assemble(
         "n_layer": model.get("n_layer"),
         "d_head": head_dim(model),
     }
+    masks = parts["masks"].build(**context)
+    request = AttentionRequest(
+        device=torch.device(device),
+        dtype=dtype,
+        training=training,
+        bias=bool(model.arguments["biases"]),
+        bias_grad=training and bool(model.arguments["biases"]),
+        dropout=model.get("attention_dropout") if training else 0.0,
+        head_dim=head_dim(model),
+        rules=getattr(masks, "rules", frozenset()),
+        compiled=compiled,
+        deterministic=deterministic,
+    )
+    backend = require(recipe.sections["attention"].build(), request)
+    backbone = model.build(vocab_size=vocab.size, attention=backend)
     heads: dict[str, LossHead] = {"loss": parts["loss"].build(**context)}
     weights = {}
     for name, (call, weight) in parts["auxiliary"].items():
         heads[name], weights[name] = call.build(**context), weight
     common = {
         "order": parts["order"].build(**context),
-        "masks": parts["masks"].build(**context),
+        "masks": masks,
         "heads": heads,
         "head_weights": weights,
         "backbone": backbone,

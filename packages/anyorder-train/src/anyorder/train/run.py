@@ -77,6 +77,8 @@ def run(
         vocab=data.vocab,
         device=team.device,
         dtype=torch.bfloat16 if trainer.precision == "bf16" else torch.float32,
+        compiled=trainer.compile,
+        deterministic=trainer.deterministic,
     )
     start = recipe.sections["model"].init_from
     if start is not None and not (resume and checkpoints(folder / CHECKPOINTS)):

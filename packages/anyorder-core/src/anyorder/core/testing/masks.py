@@ -11,7 +11,7 @@ from ..draws import Draws
 from ..errors import AnyorderError
 from ..plan import Plan
 from ..protocols import MaskBuilder
-from ..slots import TARGETS, Slots, Streams
+from ..slots import DEATH, SPAN, TARGETS, Slots, Streams
 from ..vocab import Vocab
 from .examples import example_batches, example_plan, overlapping_batches, take_rows
 from .leaks import AuditedSegment, find_leaks
@@ -76,6 +76,18 @@ class MaskBuilderContract:
                     assert slots.segment is not None, f"{name}: segments were dropped"
                 if batch.direction is not None:
                     assert slots.direction is not None, f"{name}: the direction was dropped"
+
+    def test_rules_name_what_the_slots_use(self) -> None:
+        """What an attention backend is told before anything runs."""
+        builder = self.make()
+        rules: frozenset[str] = getattr(builder, "rules", frozenset())
+        for name, _, _, streams in self.cases(builder):
+            for slots in (streams.content, streams.query):
+                if slots is None:
+                    continue
+                limited = slots.back is not None or slots.ahead is not None
+                assert not limited or SPAN in rules, f"{name}: spans are limited, and rules is {set(rules)}"
+                assert slots.death is None or DEATH in rules, f"{name}: slots expire, and rules is {set(rules)}"
 
     def test_readout_is_of_the_targets_in_natural_order(self) -> None:
         for name, batch, plan, streams in self.cases(self.make()):
