@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from einops import rearrange
@@ -10,6 +11,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from anyorder.core import AttentionBackend, PositionBias, ScoreBias, Slots, Visibility
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The slots of one stream, and what they may attend to."""
+
+    slots: Slots
+    visibility: Visibility
 
 
 class RelativeAttention(nn.Module):
@@ -64,24 +73,45 @@ class RelativeAttention(nn.Module):
         key: Float[Tensor, "B H K d"],
         value: Float[Tensor, "B H K d"],
         *,
-        readers: Slots,
+        streams: Sequence[Reader],
         keys: Slots,
-        visibility: Visibility,
         distances: Tensor,
     ) -> Float[Tensor, "B Q D"]:
+        """What every state reads; ``states`` are those of all ``streams``, one stream after another."""
         query = self._split(self.query(states))
-        terms = [bias(query, readers=readers, keys=keys, distances=distances) for bias in self.biases]
+        biased = query + self.r_w_bias[:, None].to(query.dtype)
+        sizes = [stream.slots.count for stream in streams]
+        read = [
+            self._read(part, biased_part, key, value, stream=stream, keys=keys, distances=distances)
+            for part, biased_part, stream in zip(
+                query.split(sizes, dim=2), biased.split(sizes, dim=2), streams, strict=True
+            )
+        ]
+        joined: Tensor = self.out(read[0] if len(read) == 1 else torch.cat(read, dim=1))
+        return joined
+
+    def _read(
+        self,
+        query: Float[Tensor, "B H Q d"],
+        biased: Float[Tensor, "B H Q d"],
+        key: Float[Tensor, "B H K d"],
+        value: Float[Tensor, "B H K d"],
+        *,
+        stream: Reader,
+        keys: Slots,
+        distances: Tensor,
+    ) -> Float[Tensor, "B Q E"]:
+        terms = [bias(query, readers=stream.slots, keys=keys, distances=distances) for bias in self.biases]
         read = self.backend(
-            query + self.r_w_bias[:, None].to(query.dtype),
+            biased,
             key,
             value,
-            visibility=visibility,
+            visibility=stream.visibility,
             bias=ScoreBias.join(*terms),
             scale=self.scale,
             dropout=self.dropout if self.training else 0.0,
         )
-        joined: Tensor = self.out(rearrange(read, "b h q d -> b q (h d)"))
-        return joined
+        return rearrange(read, "b h q d -> b q (h d)")
 
     def _split(self, projected: Float[Tensor, "B N E"]) -> Float[Tensor, "B H N d"]:
         return rearrange(projected, "b n (h d) -> b h n d", h=self.n_head)

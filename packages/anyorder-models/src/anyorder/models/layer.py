@@ -8,9 +8,9 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from anyorder.core import AttentionBackend, Dropout, PositionBias, Slots, Visibility
+from anyorder.core import AttentionBackend, Dropout, PositionBias, Slots
 
-from .attention import RelativeAttention
+from .attention import Reader, RelativeAttention
 
 Activation = Literal["gelu", "gelu_exact", "relu"]
 """``gelu`` is XLNet's tanh approximation; transformers' default for XLNet is ``gelu_exact``."""
@@ -84,14 +84,11 @@ class TwoStreamLayer(nn.Module):
         key: Float[Tensor, "B H K d"],
         value: Float[Tensor, "B H K d"],
         *,
-        readers: Slots,
+        streams: Sequence[Reader],
         keys: Slots,
-        visibility: Visibility,
         distances: Tensor,
     ) -> Float[Tensor, "B Q D"]:
-        """The next states of one stream."""
-        read = self.attention(
-            states, key, value, readers=readers, keys=keys, visibility=visibility, distances=distances
-        )
+        """The next states of the streams, which lie one after another in ``states``: each weight is read once."""
+        read = self.attention(states, key, value, streams=streams, keys=keys, distances=distances)
         fed: Tensor = self.feed_forward(self.norm(states + self.drop(read)))
         return fed

@@ -20,6 +20,7 @@ from anyorder.core import (
 )
 
 from .absolute import AbsoluteEmbedding
+from .attention import Reader
 from .distances import Distances
 from .layer import Activation, TwoStreamLayer
 
@@ -112,32 +113,27 @@ class TransformerXL(nn.Module):
         content, query = streams.content, streams.query
         keys = content if memory is None else memory.before(content)
         distances = self.distances(content, keys, dtype=self.embedding.weight.dtype)
-        content_sees = Visibility.of(content, keys)
-        query_sees = None if query is None else Visibility.of(query, keys)
-
-        h, g = self._embed_streams(content, query)
-        inputs: list[Tensor] = []
         projected = memory is not None and memory.projected
+        readers = [Reader(slots, Visibility.of(slots, keys)) for slots in (content, query) if slots is not None]
+
+        states: Tensor = self.drop(self._embed_streams(content, query))
+        inputs: list[Tensor] = []
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, TwoStreamLayer)
-            assert h is not None
+            h = states[:, : content.count]
             kept = layer.attention.project(h) if projected else h
             inputs.append(kept)
             source = kept if memory is None else torch.cat([memory.layers[index].to(kept.dtype), kept], dim=1)
             key, value = (
                 layer.attention.split_projected(source) if projected else layer.attention.keys_and_values(source)
             )
-            shared = {"key": key, "value": value, "keys": keys, "distances": distances}
-            if index + 1 < self.n_layer or self._content_is_read(streams):
-                h = layer(h, readers=content, visibility=content_sees, **shared)
-            else:
-                h = None
-            if g is not None:
-                g = layer(g, readers=query, visibility=query_sees, **shared)
+            if index + 1 == self.n_layer and not self._content_is_read(streams):
+                states, readers = states[:, content.count :], readers[1:]
+            states = layer(states, key, value, streams=readers, keys=keys, distances=distances)
+        read = states.shape[1] - (0 if query is None else query.count)  # content slots left, all or none
+        h, g = self.drop(states).split([read, states.shape[1] - read], dim=1)
         return BackboneOutput(
-            content=None if h is None else self.drop(h),
-            query=None if g is None else self.drop(g),
-            layer_inputs=tuple(inputs),
+            content=h if read else None, query=None if query is None else g, layer_inputs=tuple(inputs)
         )
 
     def embed(self, ids: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
@@ -145,17 +141,13 @@ class TransformerXL(nn.Module):
         words: Tensor = self.embedding(ids.clamp(min=0))
         return torch.where((ids < 0)[..., None], self.query_embedding.to(words.dtype), words)
 
-    def _embed_streams(self, content: Slots, query: Slots | None) -> tuple[Tensor | None, Tensor | None]:
-        """Both streams by one look-up: each look-up has a gradient as large as the vocabulary."""
-        if query is None:
-            vectors = self.embed(content.ids)
-            return self.drop(vectors if self.absolute is None else vectors + self.absolute(content)), None
-        both = self.embed(torch.cat([content.ids, query.ids], dim=1))
+    def _embed_streams(self, content: Slots, query: Slots | None) -> Float[Tensor, "B N D"]:
+        """Both streams, one after the other, by one look-up: each has a gradient as large as the vocabulary."""
+        streams = [slots for slots in (content, query) if slots is not None]
+        vectors = self.embed(torch.cat([slots.ids for slots in streams], dim=1))
         if self.absolute is not None:
-            both = both + torch.cat([self.absolute(content), self.absolute(query)], dim=1)
-        both = self.drop(both)
-        h, g = both.split([content.count, query.count], dim=1)
-        return h, g
+            vectors = vectors + torch.cat([self.absolute(slots) for slots in streams], dim=1)
+        return vectors
 
     def reset_parameters(self) -> None:
         """Draw every weight from N(0, init_std); biases of dense layers 0, norms 1 and 0.
