@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from anyorder.attention import SegmentBias, TransformerXLBias
 from anyorder.core import LossHead, MaskBuilder, Memory, OrderSampler, PositionBias
 from anyorder.core.testing import LossHeadContract, MemoryContract, OrderSamplerContract, PositionBiasContract
-from anyorder.losses import CrossEntropy, NextSentence, ReplacedTokens
+from anyorder.losses import CrossEntropy, NextSentence, ReplacedTokens, SentenceOrder
 from anyorder.masks import BlockCopy, InPlace, MPNet, Shift, TwoStream
 from anyorder.memory import NoMemory, SegmentMemory
 from anyorder.orders import (
@@ -208,6 +208,11 @@ class TestCrossEntropyRegularised(HeadContract):
 class TestNextSentence(HeadContract):
     def make(self) -> LossHead:
         return NextSentence(d_model=self.width, cls_id=self.vocab.cls)
+
+
+class TestSentenceOrder(HeadContract):
+    def make(self) -> LossHead:
+        return SentenceOrder(d_model=self.width, cls_id=self.vocab.cls)
 
 
 class TestReplacedTokens(HeadContract):

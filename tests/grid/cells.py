@@ -17,6 +17,7 @@ import torch
 
 from anyorder.core import IncompatiblePartsError, RecipeError, TokenBatch, Vocab, available
 from anyorder.core.testing import AuditedSegment, find_leaks, overlapping_batches
+from anyorder.data import PAIR_LABELS
 from anyorder.train.assemble import assemble
 from anyorder.train.objective import Objective
 from anyorder.train.recipe import Recipe, load_recipe
@@ -60,6 +61,7 @@ HEADS: dict[str, Any] = {
     "cross_entropy": LOSS,
     "cross_entropy and next_sentence": {**LOSS, "auxiliary": {"next": {"type": "next_sentence", "weight": 0.5}}},
     "next_sentence alone": {"loss": {"type": "next_sentence"}},
+    "cross_entropy and sentence_order": {**LOSS, "auxiliary": {"order": {"type": "sentence_order", "weight": 0.5}}},
     "cross_entropy and replaced_tokens": {**LOSS, "generator": {"n_layer": 1}},
 }
 PARTS = {"order": ORDERS, "masks": MASKS}
@@ -77,10 +79,12 @@ class Cell:
 
     def tree(self) -> dict[str, Any]:
         """The recipe."""
-        pairs = "next_sentence" in self.head
+        data: dict[str, Any] = {"length": LENGTH}
+        if "sentence" in self.head:
+            data |= {"layout": "pairs", "negatives": "swapped" if "sentence_order" in self.head else "random"}
         return {
             "name": "cell",
-            "data": {"length": LENGTH, **({"layout": "pairs"} if pairs else {})},
+            "data": data,
             "model": {"n_layer": 2, "d_model": 16, "n_head": 2, "d_inner": 16, "dropout": 0.0, "init_std": 0.3},
             "objective": {"order": ORDERS[self.order], "masks": MASKS[self.masks], **HEADS[self.head]},
             "memory": MEMORIES[self.memory],
@@ -169,7 +173,9 @@ def text() -> tuple[TokenBatch, ...]:
     for batch in overlapping_batches(LENGTH, reuse_len=REUSE, vocab=VOCAB, rows=ROWS, segments=4):
         ids, fixed = batch.ids.clone(), batch.fixed.clone()
         ids[:, -1], fixed[:, -1] = VOCAB.cls, True
-        batches.append(replace(batch, ids=ids, fixed=fixed, labels={"next_sentence": torch.arange(ROWS) % 2}))
+        batches.append(
+            replace(batch, ids=ids, fixed=fixed, labels=dict.fromkeys(PAIR_LABELS.values(), torch.arange(ROWS) % 2))
+        )
     return tuple(batches)
 
 

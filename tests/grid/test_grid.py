@@ -12,7 +12,7 @@ from anyorder.core import AnyorderError, BackboneOutput, MemoryState, Plan, Reci
 from anyorder.masks import InPlace
 from anyorder.train.objective import Objective
 
-from .cells import HEADS, MASKS, MEMORIES, ORDERS, TABLE, Cell, cells, load, read, table, train, unnamed
+from .cells import HEADS, LENGTH, MASKS, MEMORIES, ORDERS, TABLE, Cell, cells, load, read, table, train, unnamed
 
 PAIRS = list(itertools.product(ORDERS, MASKS))
 SURROUNDINGS = list(itertools.product(MEMORIES, HEADS))
@@ -56,11 +56,22 @@ def test_the_grid_names_every_part_of_ours(seam: str) -> None:
     assert not ours, f"add to tests/grid/cells.py: {ours}"
 
 
-def test_the_head_of_pairs_is_refused_without_pairs() -> None:
-    tree = Cell(order="subset", masks="in_place", head="cross_entropy and next_sentence").tree()
+@pytest.mark.parametrize(
+    ("head", "data", "remedy"),
+    [
+        ("next_sentence", {}, "data.layout to 'pairs'"),
+        ("next_sentence", {"layout": "pairs", "negatives": "swapped"}, "data.negatives to 'random'"),
+        ("sentence_order", {}, "data.layout to 'pairs' and data.negatives to 'swapped'"),
+        ("sentence_order", {"layout": "pairs"}, "data.negatives to 'swapped'"),
+        ("sentence_order", {"layout": "plain", "negatives": "swapped"}, "data.layout to 'pairs'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*data.negatives has no effect")
+def test_a_head_of_pairs_is_refused_without_its_pairs(head: str, data: dict[str, str], remedy: str) -> None:
+    tree = Cell(order="subset", masks="in_place", head=f"cross_entropy and {head}").tree()
     load(tree)
-    tree["data"].pop("layout")
-    with pytest.raises(RecipeError, match=r"auxiliary.next.type: .* set data.layout to 'pairs'"):
+    tree["data"] = {"length": LENGTH, **data}
+    with pytest.raises(RecipeError, match=rf"auxiliary\.\w+\.type: '{head}' .* labelled '{head}': set {remedy}$"):
         load(tree)
 
 

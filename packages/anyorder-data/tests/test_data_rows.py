@@ -140,9 +140,10 @@ def test_a_batch_is_a_function_of_its_step(train: Split) -> None:
     assert not torch.equal(first[0].ids, one.batch(one.steps_per_epoch).ids)  # a new order each epoch
 
 
-@pytest.mark.parametrize("layout", ["plain", "pairs"])
-def test_ranks_share_the_rows_of_one_process(train: Split, layout: str) -> None:
+@pytest.mark.parametrize(("layout", "negatives"), [("plain", "random"), ("pairs", "random"), ("pairs", "swapped")])
+def test_ranks_share_the_rows_of_one_process(train: Split, layout: str, negatives: str) -> None:
     options = {"rows": 4, "length": 24, "stride": 12, "bidirectional": True, "layout": layout, "seed": 3}
+    options["negatives"] = negatives
     whole = Rows(train, **options)  # type: ignore[arg-type]
     parts = [Rows(train, **options, rank=rank, world=4) for rank in range(4)]  # type: ignore[arg-type]
     assert torch.cat([part.row_numbers for part in parts]).tolist() == [0, 1, 2, 3]
@@ -179,6 +180,7 @@ def test_streams_cover_the_text_once_an_epoch(train: Split) -> None:
         ({"layout": "pair"}, "layout 'pair' is unknown; .*did you mean 'pairs'"),
         ({"layout": "pairs", "stride": 12}, r"at most length - 5 = 11"),
         ({"layout": "pairs", "isolate_documents": True}, "joins text of two documents"),
+        ({"layout": "pairs", "negatives": "swap"}, "negatives 'swap' is unknown; .*did you mean 'swapped'"),
         ({"rank": 2, "world": 2}, "rank 2 is not among 2 ranks"),
     ],
 )
@@ -405,3 +407,48 @@ def test_windows_lie_inside_documents(corpus: Corpus) -> None:
         windows(split, length=1_000_000)
     with pytest.raises(DataError, match="stride is 0"):
         windows(split, length=5, stride=0)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_swapped_pairs_are_neighbours_and_the_label_says_in_which_order(train: Split, bidirectional: bool) -> None:
+    """Both segments are found again in the text, from the ids of the row alone."""
+    rows, length, stride = 8, 40, 12
+    options = {"rows": rows, "length": length, "stride": stride, "bidirectional": bidirectional, "seed": 2}
+    reader = Rows(train, layout="pairs", negatives="swapped", **options)  # type: ignore[arg-type]
+    streams = rows // 2 if bidirectional else rows
+    size, total = train.token_count // streams, length - stride - 3
+    labels, cuts_at_borders, cuts = [], 0, 0
+    for step in range(12):
+        batch = reader.batch(step)
+        assert set(batch.labels) == {"sentence_order"}
+        ids, _, borders = stream_of(train, seed=2, epoch=0)
+        for row in range(rows):
+            part = slice(row % streams * size, (row % streams + 1) * size)
+            backward = row >= streams
+            own = ids[part][:: -1 if backward else 1]
+            begin = step * stride
+            found = batch.ids[row].tolist()
+            assert found[:stride] == own[begin : begin + stride]
+            assert found[-2:] == [SEP, CLS]
+            middle = found[stride:-2].index(SEP)
+            first, second = found[stride:][:middle], found[stride:-2][middle + 1 :]
+            assert first
+            assert second
+            swapped = bool(batch.labels["sentence_order"][row])
+            text = own[begin + stride : begin + stride + total]
+            assert (second + first if swapped else first + second) == text
+            cut = begin + stride + len(second if swapped else first)
+            natural = part.start + (size - cut if backward else cut)
+            inside = [b for b in borders if (b - part.start if not backward else part.stop - b) > begin + stride]
+            inside = [b for b in inside if (b - part.start if not backward else part.stop - b) < begin + stride + total]
+            if inside:
+                cuts += 1
+                cuts_at_borders += natural in inside
+            assert batch.segment is not None
+            assert batch.segment[row, stride + middle :].tolist() == [0] + [1] * (len(second) + 1) + [2]
+            labels.append(swapped)
+    assert cuts_at_borders == cuts > 40
+    assert 0.35 < np.mean(labels) < 0.65
+    again = Rows(train, layout="pairs", negatives="swapped", **options)  # type: ignore[arg-type]
+    for step in (7, 3):
+        assert equal(again.batch(step), reader.batch(step))

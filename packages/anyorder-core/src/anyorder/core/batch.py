@@ -33,7 +33,8 @@ class TokenBatch(TensorStruct):
             (XLNet's two halves, ``data_utils.py`` ``_local_perm`` called once a half).
         target: tokens that the data chose to predict (XLNet's records), for an order that takes them but for
             the fixed ones among them; None if an order chooses its own.
-        labels: labels of whole rows, ``[B]`` each, for heads that ride along (``next_sentence``).
+        labels: labels of whole rows, ``[B]`` each, for heads that ride along (``next_sentence``,
+            ``sentence_order``).
     """
 
     ids: Int[Tensor, "B L"]

@@ -5,6 +5,7 @@ from .corpus import Corpus, Split
 from .documents import DocumentBreak
 from .held_out import windows
 from .manifest import Manifest
+from .pairs import PAIR_LABELS
 from .preparation import prepare
 from .rows import Layout, Rows
 from .text import clean, sentences
@@ -12,6 +13,7 @@ from .tokenizer import Style, Tokenizer
 from .train_tokenizer import train_tokenizer
 
 __all__ = [
+    "PAIR_LABELS",
     "Corpus",
     "DocumentBreak",
     "Layout",

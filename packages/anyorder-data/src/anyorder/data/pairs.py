@@ -1,4 +1,4 @@
-"""Two sentences runs A and B after the reuse part, as XLNet's pretraining data has them."""
+"""Two sentences runs A and B after the reuse part, as XLNet's pretraining data has them, or ALBERT's."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from numpy import ndarray as Array
 
 SEGMENT_A, SEGMENT_B, SEGMENT_CLS = 0, 1, 2
 FUNCTIONAL = 3  # SEP after A, SEP after B, CLS
+PAIR_LABELS = {"random": "next_sentence", "swapped": "sentence_order"}
+"""What pairs are labelled with, by the kind of their negatives."""
 
 
 class Text(Protocol):
@@ -70,6 +72,20 @@ def split_pair(text: Text, *, begin: int, total: int, draws: PairDraws) -> Pair:
         b_begin, b_end = a_end, end
     a_length, b_length = trim(a_end - begin, b_end - b_begin, total)
     return Pair((begin, begin + a_length), (b_begin, b_begin + b_length), follows)
+
+
+def swap_pair(text: Text, *, begin: int, total: int, draws: PairDraws) -> Pair:
+    """Cut two neighbours of ``total`` tokens in all, which change places with probability one half (ALBERT, 3.1).
+
+    The text is cut at a sentence border drawn among those within it, or at any token where it has none.
+
+    Requires ``begin + total <= text.length`` and two tokens.
+    """
+    assert begin + total <= text.length, (begin, total, text.length)
+    cuts = text.borders(begin, begin + total)
+    cut = int(cuts[draws.choice(len(cuts))]) if len(cuts) else begin + 1 + draws.choice(total - 1)
+    first, second = (begin, cut), (cut, begin + total)
+    return Pair(second, first, follows=False) if draws.negative() else Pair(first, second, follows=True)
 
 
 def trim(a: int, b: int, total: int) -> tuple[int, int]:

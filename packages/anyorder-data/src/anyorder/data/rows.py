@@ -13,10 +13,11 @@ from torch import Tensor
 from anyorder.core import DataError, Draws, TokenBatch, did_you_mean
 
 from .corpus import Split
-from .pairs import FUNCTIONAL, segments, split_pair
+from .pairs import FUNCTIONAL, PAIR_LABELS, segments, split_pair, swap_pair
 from .stream import Concatenation, Stream
 
 Layout = Literal["plain", "pairs"]
+Negatives = Literal["random", "swapped"]
 _LAYOUTS = ("plain", "pairs")
 
 
@@ -29,7 +30,9 @@ class Rows:
     ``stride`` are read again in the next segment, and are marked as block 1.
 
     In layout ``"pairs"`` (XLNet's ``data_utils.py``) the first ``stride`` tokens are followed by ``A SEP B SEP CLS``,
-    A being the text that comes next, and the label ``next_sentence`` is 1 where B follows A.
+    A being the text that comes next, and the label ``next_sentence`` is 1 where B follows A. With ``"swapped"``
+    negatives (ALBERT's) B always does, but in half of the rows the two change places: ``sentence_order`` is then 1.
+    What stands before the pair tells which of the two goes on from it; a small ``stride`` tells less.
 
     Args:
         split: the documents.
@@ -43,6 +46,8 @@ class Rows:
             document, as in XLNet.
         isolate_reuse: mark the tokens after the first ``stride`` as block 1, which those never see. Without memory
             nothing needs it.
+        negatives: what half of the pairs have that are not A and what follows it: text from anywhere (``"random"``), or
+            what follows A and then A (``"swapped"``).
         shuffle_documents: draw a new document order each epoch.
         rank, world: this process reads rows ``rank * rows / world`` and following, ``rows / world`` of them.
 
@@ -62,17 +67,20 @@ class Rows:
         isolate_documents: bool = False,
         layout: Layout = "plain",
         isolate_reuse: bool = True,
+        negatives: Negatives = "random",
         shuffle_documents: bool = True,
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        if layout not in _LAYOUTS:
-            raise DataError(f"layout {layout!r} is unknown; allowed: 'plain', 'pairs'{did_you_mean(layout, _LAYOUTS)}")
+        for name, value, allowed in (("layout", layout, _LAYOUTS), ("negatives", negatives, tuple(PAIR_LABELS))):
+            if value not in allowed:
+                known = ", ".join(map(repr, allowed))
+                raise DataError(f"{name} {value!r} is unknown; allowed: {known}{did_you_mean(value, allowed)}")
         if stride is None:
             stride = length // 2 if layout == "pairs" else length
         self.split, self.rows, self.length, self.stride, self.seed = split, rows, length, stride, seed
         self.bidirectional, self.isolate_documents, self.layout = bidirectional, isolate_documents, layout
-        self.isolate_reuse = isolate_reuse
+        self.isolate_reuse, self.negatives = isolate_reuse, negatives
         self.shuffle_documents, self.rank, self.world = shuffle_documents, rank, world
         self._check_arguments()
         self.streams = rows // 2 if bidirectional else rows
@@ -158,7 +166,9 @@ class Rows:
             ids, segments_, follows = self._pairs(documents, begin, step)
             doc, segment = np.zeros_like(ids), torch.from_numpy(segments_)
             fixed = (ids == self.split.vocab.sep) | (ids == self.split.vocab.cls)
-            labels["next_sentence"] = torch.from_numpy(follows)
+            labels[PAIR_LABELS[self.negatives]] = torch.from_numpy(
+                follows if self.negatives == "random" else 1 - follows
+            )
         return TokenBatch(
             ids=torch.from_numpy(ids),
             doc=torch.from_numpy(doc if self.isolate_documents else np.zeros_like(ids)),
@@ -208,11 +218,12 @@ class Rows:
     ) -> tuple[Int[Array, "B L"], Int[Array, "B L"], Int[Array, " B"]]:
         vocab, total = self.split.vocab, self.length - self.stride - FUNCTIONAL
         uniform = Draws(self.seed, step, rows=self.row_numbers, purpose="pairs").rand(4).double().numpy()
+        cut = split_pair if self.negatives == "random" else swap_pair
         spans, lengths, follows = [], [], []
         for row, (stream, backward) in enumerate(zip(self._stream, self._backward, strict=True)):
             text = Stream(documents, int(stream) * self.stream_length, self.stream_length, bool(backward))
-            pair = split_pair(text, begin=begin + self.stride, total=total, draws=_KeyedDraws(uniform[row]))
-            spans += [text.locate(begin, pair.a[1]), text.locate(*pair.b)]  # reuse and A are one stretch of text
+            pair = cut(text, begin=begin + self.stride, total=total, draws=_KeyedDraws(uniform[row]))
+            spans += [text.locate(*part) for part in ((begin, begin + self.stride), pair.a, pair.b)]
             lengths.append((pair.a[1] - pair.a[0], pair.b[1] - pair.b[0]))
             follows.append(int(pair.follows))
         low, high = np.array(spans).T
@@ -222,8 +233,9 @@ class Rows:
         ids[:, -1] = vocab.cls
         for row, (a, b) in enumerate(lengths):
             turn = -1 if self._backward[row] else 1
-            ids[row, : self.stride + a] = parts[2 * row][::turn]
-            ids[row, self.stride + a + 1 : -2] = parts[2 * row + 1][::turn]
+            reuse, first, second = (part[::turn] for part in parts[3 * row : 3 * row + 3])
+            ids[row, : self.stride + a] = np.concatenate([reuse, first])
+            ids[row, self.stride + a + 1 : -2] = second
             assert a + b == total, (a, b, total)
         segment = np.stack([segments(reuse=self.stride, a=a, b=b) for a, b in lengths])
         return ids, segment, np.array(follows)

@@ -10,6 +10,7 @@ from .question_answering import QuestionAnswering, SpanBeam, SpanScores
 from .regression import SequenceRegression
 from .replaced_tokens import ReplacedTokens
 from .row_loss import RowOutput
+from .sentence_order import SentenceOrder
 from .summary import SequenceSummary
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "QuestionAnswering",
     "ReplacedTokens",
     "RowOutput",
+    "SentenceOrder",
     "SequenceClassification",
     "SequenceRegression",
     "SequenceSummary",

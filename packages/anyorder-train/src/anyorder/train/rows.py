@@ -36,6 +36,7 @@ def open_rows(
     isolate_documents: bool = False,
     layout: Literal["plain", "pairs"] = "plain",
     isolate_reuse: bool = True,
+    negatives: Literal["random", "swapped"] = "random",
     batch_size: int,
     seed: int = 0,
 ) -> TextRows:
@@ -48,9 +49,11 @@ def open_rows(
         stride: how far apart segments of a row start; None is what memory keeps of each, or whole segments.
         bidirectional: let half of the rows read right to left.
         isolate_documents: let no document see another; otherwise a row is one document, as in XLNet.
-        layout: ``plain`` text, or XLNet's ``pairs`` of segments, which the next-sentence head needs.
+        layout: ``plain`` text, or XLNet's ``pairs`` of segments, which heads of sentence pairs need.
         isolate_reuse: never let the tokens before the next segment's start see those after it, as memory needs;
             without memory a segment may be one whole (BERT).
+        negatives: half of the pairs: ``random`` text after the first segment, for the head ``next_sentence``, or the
+            two segments ``swapped``, for ``sentence_order``.
         batch_size: rows.
         seed: of the order of the documents to train on. Held-out documents always come as they are.
     """
@@ -65,6 +68,7 @@ def open_rows(
         isolate_documents=isolate_documents,
         layout=layout,
         isolate_reuse=isolate_reuse,
+        negatives=negatives,
         seed=seed,
     )
     pair = 2 if bidirectional else 1
@@ -78,6 +82,7 @@ def open_rows(
         isolate_documents=isolate_documents,
         layout=layout,
         isolate_reuse=isolate_reuse,
+        negatives=negatives,
         shuffle_documents=False,
     )
     return TextRows(corpus=opened, train=rows, valid=held_out)

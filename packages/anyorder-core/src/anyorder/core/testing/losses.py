@@ -29,9 +29,9 @@ class LossHeadContract:
         raise NotImplementedError
 
     def batch(self) -> TokenBatch:
-        """A batch with what the head asks for: here separators, a classification token and next-sentence labels."""
+        """A batch with what the head asks for: here separators, a classification token and labels of pairs."""
         batch = example_batches(self.length, vocab=self.vocab, rows=4)["with special tokens"]
-        return replace(batch, labels={"next_sentence": torch.arange(batch.rows) % 2})
+        return replace(batch, labels=dict.fromkeys(("next_sentence", "sentence_order"), torch.arange(batch.rows) % 2))
 
     def streams(self, batch: TokenBatch) -> Streams:
         plan = example_plan(batch, traits=frozenset())

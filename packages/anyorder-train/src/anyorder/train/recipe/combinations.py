@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from anyorder.core import ONE_SHOT, AnyorderError, IncompatiblePartsError, RecipeError, require_compatible
+from anyorder.data import PAIR_LABELS
 
 from ..replaced import REPLACED
 from .call import Call
@@ -25,7 +26,7 @@ def check_combinations(sections: Mapping[str, Any]) -> list[str]:
     """
     notes: list[str] = []
     data, memory, model = sections["data"], sections["memory"], sections["model"]
-    _check_data(data)
+    _check_data(data, notes)
     order = _check_order(sections["objective"], data, notes)
     _check_labels(sections["objective"], data)
     _check_generator(sections["objective"], memory, model, notes)
@@ -46,7 +47,9 @@ def stride_of(data: Call, memory: Call) -> int:
     return data.get("stride") or memory.get("reuse_len") or whole
 
 
-def _check_data(data: Call) -> None:
+def _check_data(data: Call, notes: list[str]) -> None:
+    if data.get("layout") == "plain" and "negatives" in data.arguments:
+        notes.append(f"{data.where('negatives')}: data.negatives has no effect: data.layout is 'plain'")
     for name in ("length", "vocab_size"):
         size = data.get(name)
         if size is not None and size < 1:
@@ -78,10 +81,19 @@ def _check_order(objective: Mapping[str, Any], data: Call, notes: list[str]) -> 
 
 def _check_labels(objective: Mapping[str, Any], data: Call) -> None:
     """A head that predicts a label of the row (``NextSentence.label``) needs data that have it."""
+    pairs = data.get("layout") != "plain"
+    negatives = data.get("negatives") or "random"  # XLNet's records have no such setting, and these
     for call in (objective["loss"], *(head for head, _ in objective["auxiliary"].values())):
-        if hasattr(call.target, "label") and data.get("layout") == "plain":
-            problem = f"{call.type!r} needs pairs of segments with labels: set data.layout to 'pairs'"
-            raise RecipeError(problem, path=f"{call.path}.type", source=call.where("type"))
+        label = getattr(call.target, "label", None)
+        if label is None or (pairs and label == PAIR_LABELS[negatives]):
+            continue
+        wanted = next((kind for kind, made in PAIR_LABELS.items() if made == label), None)
+        remedy = [] if pairs else ["data.layout to 'pairs'"]
+        remedy += [] if wanted == negatives else [f"data.negatives to {wanted!r}"]
+        problem = f"{call.type!r} needs pairs of segments labelled {label!r}: set {' and '.join(remedy)}"
+        if wanted is None:
+            problem = f"{call.type!r} needs rows labelled {label!r}; data label {', '.join(PAIR_LABELS.values())} only"
+        raise RecipeError(problem, path=f"{call.path}.type", source=call.where("type"))
 
 
 def _check_generator(objective: Mapping[str, Any], memory: Call, model: Call, notes: list[str]) -> None:
