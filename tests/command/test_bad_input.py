@@ -148,7 +148,7 @@ def test_a_corpus_may_move(anyorder: Callable, recipe: Path, altered: Path) -> N
 
 
 def test_a_full_disk(anyorder: Callable, refused: Callable, recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, calls = checkpoint._write, []
+    write, calls = checkpoint.write_tensors, []
 
     def fail(path: Path, tensors: dict) -> None:
         calls.append(path)
@@ -158,7 +158,7 @@ def test_a_full_disk(anyorder: Callable, refused: Callable, recipe: Path, monkey
         write(path, tensors)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "_write", fail)
+        patch.setattr(checkpoint, "write_tensors", fail)
         said = refused("train", recipe, "--out", "run", code=1)
     assert said.startswith("run/checkpoints/step-00000004: the disk is full")
     assert [path.name for path in Path("run/checkpoints").iterdir()] == ["step-00000002"]

@@ -19,6 +19,7 @@ from anyorder.train import checkpoint
 from anyorder.train.checkpoint import Checkpoint, latest
 from anyorder.train.failure import DiskFullError
 from anyorder.train.optimizer import AdamW
+from anyorder.train.state_tensors import optimizer_tensors, read_tensors
 
 pytestmark = pytest.mark.usefixtures("draw_nothing")
 FILES = ["memory.safetensors", "model.safetensors", "optimizer.safetensors", "state.json"]
@@ -51,8 +52,8 @@ def test_a_checkpoint_holds_all_that_a_run_is(run: Path) -> None:
         assert torch.equal(tensor, stored[name])
     state = optimizer.state_dict()["state"]
     assert {int(slots["step"]) for slots in state.values()} == {6}
-    again = checkpoint._optimizer_tensors(objective, optimizer)
-    saved = checkpoint._read(folder / "optimizer.safetensors")
+    again = optimizer_tensors(objective, optimizer)
+    saved = read_tensors(folder / "optimizer.safetensors")
     assert again.keys() == saved.keys()
     assert all(torch.equal(again[key], saved[key]) for key in saved)
 
@@ -124,7 +125,7 @@ def test_a_later_format_is_refused(run: Path) -> None:
     [OSError(errno.ENOSPC, "No space left on device"), SafetensorError("I/O error: No space left (os error 28)")],
 )
 def test_a_full_disk_leaves_the_checkpoint_before_and_no_rubbish(tmp_path: Path, monkeypatch, error) -> None:
-    write, calls = checkpoint._write, []
+    write, calls = checkpoint.write_tensors, []
 
     def fail(path, tensors) -> None:
         calls.append(path)
@@ -133,7 +134,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_and_no_rubbish(tmp_path: Path,
             raise error
         write(path, tensors)
 
-    monkeypatch.setattr(checkpoint, "_write", fail)
+    monkeypatch.setattr(checkpoint, "write_tensors", fail)
     with pytest.raises(DiskFullError, match=r"step 6 could not be written.*--resume"):
         small_fit(tmp_path)
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-00000003"]

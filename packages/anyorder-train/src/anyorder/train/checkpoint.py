@@ -13,13 +13,21 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from anyorder.core import CheckpointError, MemoryState
 
 from .atomic import new_folder, remove_unfinished, write_json
 from .failure import DiskFullError, disk_full
+from .state_tensors import (
+    load_model,
+    load_optimizer,
+    memory_of,
+    memory_tensors,
+    optimizer_tensors,
+    read_tensors,
+    write_tensors,
+)
 
 __all__ = ["FORMAT", "Checkpoint", "checkpoints", "latest", "load_model", "save"]
 
@@ -69,7 +77,7 @@ class Checkpoint:
         return cls(folder=folder, step=step, state=state)
 
     def model(self) -> dict[str, Tensor]:
-        return _read(self.folder / _MODEL)
+        return read_tensors(self.folder / _MODEL)
 
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Put weights and optimiser state back in place.
@@ -78,33 +86,14 @@ class Checkpoint:
             CheckpointError: the checkpoint is of another model.
         """
         load_model(model, self.model(), source=self.folder / _MODEL)
-        names = _parameter_names(model, optimizer)
-        stored: dict[str, dict[str, Tensor]] = {name: {} for name in names}
-        for key, tensor in _read(self.folder / _OPTIMIZER).items():
-            name, _, slot = key.rpartition("/")
-            if name not in stored:
-                raise CheckpointError(
-                    f"{self.folder / _OPTIMIZER} has state of {name!r}, which this model does not train"
-                )
-            stored[name][slot] = tensor
-        packed = optimizer.state_dict()
-        packed["state"] = {index: stored[name] for index, name in enumerate(names) if stored[name]}
-        optimizer.load_state_dict(packed)
+        path = self.folder / _OPTIMIZER
+        load_optimizer(model, optimizer, read_tensors(path), source=path)
 
     def memory(self) -> MemoryState | None:
         """The memory of all rows, on the CPU; None where the run has none."""
-        path = self.folder / _MEMORY
         if _MEMORY not in self.state["files"]:
             return None
-        tensors = _read(path)
-        layers = tuple(tensors[f"layers.{i}"] for i in range(sum(key.startswith("layers.") for key in tensors)))
-        return MemoryState(
-            layers=layers,
-            position=tensors["position"],
-            doc=tensors["doc"],
-            segment=tensors.get("segment"),
-            contiguous=bool(self.state["memory_contiguous"]),
-        )
+        return memory_of(read_tensors(self.folder / _MEMORY), contiguous=bool(self.state["memory_contiguous"]))
 
 
 def save(
@@ -128,10 +117,10 @@ def save(
     folder = root / f"step-{step:08d}"
     try:
         with new_folder(folder) as new:
-            _write(new / _MODEL, model.state_dict())
-            _write(new / _OPTIMIZER, _optimizer_tensors(model, optimizer))
+            write_tensors(new / _MODEL, model.state_dict())
+            write_tensors(new / _OPTIMIZER, optimizer_tensors(model, optimizer))
             if memory is not None:
-                _write(new / _MEMORY, _memory_tensors(memory))
+                write_tensors(new / _MEMORY, memory_tensors(memory))
             files = {file.name: _fingerprint(file) for file in sorted(new.iterdir())}
             record = dict(state) | {
                 "format": FORMAT,
@@ -196,60 +185,6 @@ def tidy(root: Path, *, after: int) -> None:
             if aside.exists():
                 shutil.rmtree(aside)
             folder.rename(aside)
-
-
-def load_model(model: nn.Module, tensors: Mapping[str, Tensor], *, source: Path) -> None:
-    """Copy weights into a model of the same names and shapes.
-
-    Raises:
-        CheckpointError: a name or a shape differs; the first few are named.
-    """
-    own = model.state_dict()
-    problems = [f"{name} is missing" for name in own if name not in tensors]
-    problems += [f"{name} is not of this model" for name in tensors if name not in own]
-    problems += [
-        f"{name} is {list(tensor.shape)} there and {list(own[name].shape)} here"
-        for name, tensor in tensors.items()
-        if name in own and tensor.shape != own[name].shape
-    ]
-    if problems:
-        more = f", and {len(problems) - 3} more" if len(problems) > 3 else ""
-        raise CheckpointError(f"{source} is of another model: {', '.join(problems[:3])}{more}")
-    model.load_state_dict(dict(tensors))
-
-
-def _parameter_names(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[str]:
-    """Names of the optimiser's parameters in its own numbering."""
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    return [names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]
-
-
-def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    names = _parameter_names(model, optimizer)
-    return {
-        f"{names[index]}/{slot}": torch.as_tensor(value)
-        for index, slots in optimizer.state_dict()["state"].items()
-        for slot, value in slots.items()
-    }
-
-
-def _memory_tensors(memory: MemoryState) -> dict[str, Tensor]:
-    tensors = {f"layers.{index}": layer for index, layer in enumerate(memory.layers)}
-    tensors |= {"position": memory.position, "doc": memory.doc}
-    return tensors if memory.segment is None else tensors | {"segment": memory.segment}
-
-
-def _write(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    # safetensors refuses tensors that share storage (tied weights, expanded positions): each gets its own
-    save_file({name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}, path)
-
-
-def _read(path: Path) -> dict[str, Tensor]:
-    try:
-        tensors: dict[str, Tensor] = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}); use an earlier checkpoint") from None
-    return tensors
 
 
 def _digest(record: Mapping[str, Any]) -> str:
