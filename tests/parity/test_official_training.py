@@ -14,12 +14,15 @@ from torch import Tensor, nn
 
 from anyorder.attention import Naive, SegmentBias, TransformerXLBias
 from anyorder.core import MemoryState, Plan, TokenBatch, Vocab
+from anyorder.data import Tokenizer
+from anyorder.hf import import_tf
 from anyorder.hf.official import LM_BIAS, from_official
 from anyorder.losses import CrossEntropy
 from anyorder.masks import TwoStream
 from anyorder.memory import SegmentMemory
 from anyorder.models import TransformerXL
 from anyorder.orders import AllTargets, Permutation
+from anyorder.train.initial import load_initial
 from anyorder.train.objective import Objective
 from anyorder.train.xlnet_adam import OfficialAdam, XLNetAdam
 from anyorder.train.xlnet_schedule import XLNetSchedule
@@ -101,18 +104,13 @@ def load_parameters(objective: Objective, values: dict[str, Tensor]) -> None:
             parameter.copy_(values[name])
 
 
-def load_slots(run: str, objective: Objective, optimizer: OfficialAdam) -> None:
-    """The moments of the recorded checkpoint, after four steps."""
-    stored = load_file(GOLDEN / f"ckpt_{run}" / "values.safetensors")
-    assert int(stored["global_step"]) == CHECKPOINT
-    load_parameters(objective, ours(stored, objective))
-    official = ("adam_m", "adam_v") if FLAGS[run]["weight_decay"] else ("Adam", "Adam_1")
-    for slot, suffix in zip(("exp_avg", "exp_avg_sq"), official, strict=True):
-        values = {k.removesuffix(f"/{suffix}"): v for k, v in stored.items() if k.endswith(f"/{suffix}")}
-        for name, value in ours(values, objective).items():
-            parameter = dict(objective.named_parameters())[name]
-            optimizer.state[parameter][slot] = value.to(parameter.dtype)
-            optimizer.state[parameter]["step"] = torch.tensor(float(CHECKPOINT))
+def go_on_from_the_checkpoint(run: str, objective: Objective, optimizer: OfficialAdam, folder: Path) -> str:
+    """As ``anyorder import tf --optimizer`` and ``anyorder train --from`` do it."""
+    pieces = GOLDEN / "spm" / "spiece.model"
+    import_tf(GOLDEN / f"ckpt_{run}", tokenizer=pieces, optimizer=True).save(folder)
+    moments = load_initial(objective, folder, tokenizer=Tokenizer.load(pieces))
+    assert moments is not None
+    return moments.give(objective, optimizer)
 
 
 def assert_memory(state: MemoryState, recorded: np.ndarray) -> None:
@@ -123,13 +121,17 @@ def assert_memory(state: MemoryState, recorded: np.ndarray) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("start", [0, CHECKPOINT], ids=["from_init", "from_checkpoint"])
 @pytest.mark.parametrize("run", sorted(FLAGS))
-def test_recorded_steps(run: str, start: int, dtype: torch.dtype) -> None:
+def test_recorded_steps(run: str, start: int, dtype: torch.dtype, tmp_path: Path) -> None:
     objective, optimizer, schedule = build(run, dtype)
     flags, log = FLAGS[run], {key: ARRAYS[run][f"log/{key}"] for key in ("loss", "gnorm", "lr", "dense_gnorm")}
     assert np.array_equal(log["gnorm"], log["dense_gnorm"])  # no norm here is one of un-merged rows
     memory = objective.empty_memory(ARRAYS[run]["step0/input_k"].shape[0])
     if start:
-        load_slots(run, objective, optimizer)
+        said = go_on_from_the_checkpoint(run, objective, optimizer, tmp_path / "imported")
+        count = len(list(objective.parameters()))
+        assert said == (
+            f"the optimiser goes on from step {CHECKPOINT} of {tmp_path}/imported, with the moments of {count} weights"
+        )
         past = torch.from_numpy(ARRAYS[run]["mems_after_step3"]).to(dtype)
         memory = replace(memory, layers=tuple(layer.transpose(0, 1) for layer in past))
     else:
@@ -170,6 +172,24 @@ def test_recorded_steps(run: str, start: int, dtype: torch.dtype) -> None:
     assert_parameters(objective, named(run, "final/"), dtype)
     for name, expected in ours(named(run, "final/"), objective).items():
         keep(run, start, "weights at the end", dtype, dict(objective.named_parameters())[name].detach() - expected)
+
+
+@pytest.mark.parametrize("run", sorted(FLAGS))
+def test_the_step_after_a_checkpoint_needs_its_moments(run: str, tmp_path: Path) -> None:
+    """What the steps above would not show if moments were without weight."""
+    ends = []
+    for keep_moments in (True, False):
+        objective, optimizer, _ = build(run, torch.float64)
+        go_on_from_the_checkpoint(run, objective, optimizer, tmp_path / str(keep_moments))
+        if not keep_moments:
+            optimizer.state.clear()
+        batch, plan, _ = segment(run, CHECKPOINT)
+        streams = objective.prepare(batch, seed=0, step=CHECKPOINT, plan=plan, num_targets=FLAGS[run]["num_predict"])
+        memory = objective.empty_memory(batch.rows)
+        objective.total(objective(streams, memory).losses, objective.weight_sums(streams)).backward()
+        optimizer.step()
+        ends.append(objective.embedding.detach())
+    assert float((ends[0] - ends[1]).abs().max()) > 2 * WEIGHTS
 
 
 def keep(run: str, start: int, quantity: str, dtype: torch.dtype, difference: Tensor) -> None:

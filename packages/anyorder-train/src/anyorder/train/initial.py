@@ -8,13 +8,14 @@ from anyorder.core import CheckpointError
 from anyorder.data import Tokenizer
 from anyorder.models import BACKBONE, Pretrained
 
-from .checkpoint import load_model
+from .moments import Moments
 from .objective import Objective
+from .state_tensors import load_model
 
 __all__ = ["load_initial"]
 
 
-def load_initial(objective: Objective, folder: Path, *, tokenizer: Tokenizer) -> None:
+def load_initial(objective: Objective, folder: Path, *, tokenizer: Tokenizer) -> Moments | None:
     """Copy a model folder's backbone, and its language-model head where the objective has one, into an objective.
 
     Heads that the folder does not have keep their fresh weights.
@@ -23,6 +24,9 @@ def load_initial(objective: Objective, folder: Path, *, tokenizer: Tokenizer) ->
         objective: of the same architecture.
         folder: what ``anyorder import`` made.
         tokenizer: of the corpus to train on.
+
+    Returns:
+        the optimiser's moments, if the folder has them.
 
     Raises:
         CheckpointError: no such folder, or a damaged one, or the corpus was prepared with another tokenizer.
@@ -39,3 +43,4 @@ def load_initial(objective: Objective, folder: Path, *, tokenizer: Tokenizer) ->
     given = {name: value for name, value in model.state.items() if name.startswith(BACKBONE) or name in own}
     kept = {name: value for name, value in own.items() if not name.startswith(BACKBONE) and name not in given}
     load_model(objective, {**kept, **given}, source=folder)
+    return Moments(tensors=model.optimizer, source=folder) if model.optimizer else None

@@ -15,7 +15,7 @@ from anyorder.core import CheckpointError
 
 from .assemble import assemble, open_text
 from .atomic import write_text
-from .checkpoint import STATE, checkpoints, latest, load_model
+from .checkpoint import STATE, checkpoints, latest
 from .distributed import Team
 from .initial import load_initial
 from .loop import CHECKPOINTS, FitResult
@@ -23,6 +23,7 @@ from .objective import Objective
 from .progress import RunProgress
 from .recipe import Recipe, load_recipe
 from .rows import TextRows
+from .state_tensors import load_model
 from .tracking import NoTracking, Tracker, flatten
 from .trainer import Trainer, require_unused
 
@@ -80,9 +81,9 @@ def run(
         compiled=trainer.compile,
         deterministic=trainer.deterministic,
     )
-    start = recipe.sections["model"].init_from
+    start, moments = recipe.sections["model"].init_from, None
     if start is not None and not (resume and checkpoints(folder / CHECKPOINTS)):
-        load_initial(objective, start, tokenizer=data.corpus.tokenizer)
+        moments = load_initial(objective, start, tokenizer=data.corpus.tokenizer)
     objective = objective.to(team.device)
 
     if team.first:
@@ -102,6 +103,7 @@ def run(
             progress=progress,
             resume=resume,
             fingerprint=fingerprint,
+            moments=moments,
         )
 
 

@@ -18,6 +18,7 @@ from .distributed import Team
 from .evaluate import RowSource
 from .interrupt import stop_on_signals
 from .loop import CHECKPOINTS, METRICS, FitResult, Loop
+from .moments import Moments
 from .objective import Objective
 from .optimizer import AdamW
 from .progress import RunProgress, SilentProgress, console_progress
@@ -112,6 +113,7 @@ class Trainer:
         resume: bool = False,
         valid: RowSource | None = None,
         fingerprint: str = "",
+        moments: Moments | None = None,
     ) -> FitResult:
         """Train, and leave checkpoints, ``metrics.jsonl`` and curves in ``folder``.
 
@@ -123,6 +125,7 @@ class Trainer:
             progress: what to say meanwhile; a bar or plain lines on standard error by default.
             resume: go on from the newest whole checkpoint, bit for bit, or from the start if there is none.
             fingerprint: of whatever decides the run's result; a checkpoint of another one is refused.
+            moments: of Adam, to begin with where nothing is resumed.
 
         Raises:
             CheckpointError: the folder holds a run already, or nothing that can be resumed.
@@ -144,12 +147,15 @@ class Trainer:
                 stack.enter_context(sole_owner(folder))
             stack.enter_context(_reproducible(team, deterministic=self.deterministic))
             stop = stack.enter_context(stop_on_signals(progress.note))
+            built = optimizer.build(objective.to(team.device))
+            if moments is not None:
+                progress.note(moments.give(objective, built))
             loop = Loop(
                 self,
                 objective,
                 data=data,
                 valid=valid,
-                optimizer=optimizer.build(objective.to(team.device)),
+                optimizer=built,
                 schedule=schedule,
                 seed=seed,
                 fingerprint=fingerprint,

@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="hf: in place of the configuration's; gelu is the tanh approximation of the official code",
     )
     parser.add_argument("--prefix", metavar="NAME", help="tf: the checkpoint, where the folder holds several")
-    parser.add_argument("--optimizer", action="store_true", help="tf: the optimiser's moments too")
+    parser.add_argument("--optimizer", action="store_true", help="tf: the optimiser's moments too, for `train --from`")
     parser.add_argument("--lower", action="store_true", help="tf: the model was trained on lower-cased text")
 
 
