@@ -89,6 +89,27 @@ def test_scores_are_those_of_transformers(folders: tuple[Path, Path]) -> None:
     assert len(score.pieces) == length - 1
 
 
+def test_what_it_writes_is_likeliest_to_transformers(
+    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A prompt is known at once, and each token after it knows all before it."""
+    theirs, ours = XLNetLMHeadModel.from_pretrained(folders[0]).eval(), open_model(folders[1], device="cpu")
+    arguments = ["generate", str(folders[1]), "The old woman", "--tokens", "5", "--temperature", "0", "--json"]
+    assert main(arguments) == 0
+    written = json.loads(capsys.readouterr().out)
+
+    ids = [7, *ours.tokenizer.encode("The old woman")]
+    prompt, allowed = len(ids), torch.ones(500, dtype=torch.bool)
+    allowed[[number for number in ours.objective.vocab.control if number != 7]] = False
+    for _ in range(written["tokens"]):
+        length = len(ids) + 1
+        hidden = torch.ones(length, length).triu()
+        hidden[:prompt, :prompt] = 0  # the prompt sees itself whole
+        found = theirs_log_probabilities(theirs, [*ids, 0], hidden)[-1]
+        ids.append(int(found.masked_fill(~allowed, -torch.inf).argmax()))
+    assert written == {"text": ours.tokenizer.decode(ids[1:]), "tokens": 5}
+
+
 def test_long_texts_are_scored_in_windows(folders: tuple[Path, Path]) -> None:
     model = open_model(folders[1], device="cpu")
     whole = score_text(model, TEXT, pseudo=False)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from anyorder.core import CONSECUTIVE, ONE_SHOT, PERMUTATION, DataError, Plan, TokenBatch
+from anyorder.train.decode import reads_in_order
 from anyorder.train.objective import Objective
 from anyorder.train.yardsticks import UnscorableError, evaluating, score_tokens
 from anyorder.train.yardsticks.plans import left_to_right
@@ -62,7 +63,7 @@ def score_text(
     pieces = tuple(tokenizer.all_pieces[number] for number in ids)
     forwards: list[float] | None = []
     around: list[float] | None = [] if pseudo and _reads_both_ways(objective) else None
-    if not _reads_in_order(objective):
+    if not reads_in_order(objective):
         forwards = None
     with evaluating(objective):
         for start, stop, new in _windows(len(ids), room):
@@ -81,10 +82,6 @@ def score_text(
 
 def perplexity(bits: Sequence[float]) -> float:
     return math.exp2(sum(bits) / len(bits))
-
-
-def _reads_in_order(objective: Objective) -> bool:
-    return objective.masks.scoring().needs <= {CONSECUTIVE, PERMUTATION} and ONE_SHOT not in objective.order.traits
 
 
 def _reads_both_ways(objective: Objective) -> bool:
