@@ -1,4 +1,4 @@
-"""Makes ``small_training`` importable from the tests beside it, and their runs quick."""
+"""Makes ``small_training`` and ``scored_by_hand`` importable from the tests beside them, and runs quick."""
 
 import sys
 from pathlib import Path

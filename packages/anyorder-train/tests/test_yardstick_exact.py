@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 import torch
+from scored_by_hand import VOCAB, clm, log_probabilities, mlm, plm, text
 from torch import Tensor
 
-from anyorder.attention import Naive, SegmentBias, TransformerXLBias
-from anyorder.core import Draws, MaskBuilder, OrderSampler, Plan, TokenBatch, Vocab
-from anyorder.losses import CrossEntropy
-from anyorder.masks import InPlace, Shift, TwoStream
-from anyorder.models import TransformerXL
-from anyorder.orders import LeftToRight, Permutation, Subset
+from anyorder.core import TokenBatch
 from anyorder.train.objective import Objective
 from anyorder.train.yardsticks import (
     YARDSTICKS,
@@ -30,75 +26,13 @@ from anyorder.train.yardsticks.cloze import LEFT_CONTEXT
 from anyorder.train.yardsticks.span_recovery import CHAIN, PRODUCT
 from anyorder.train.yardsticks.way import choose_way
 
-VOCAB = Vocab(size=23)
-BYTES = torch.arange(23) % 5 + 1
+BYTES = torch.arange(VOCAB.size) % 5 + 1
 Build = Callable[[], Objective]
-
-
-def make(order: OrderSampler, masks: MaskBuilder) -> Objective:
-    torch.manual_seed(3)
-    backbone = TransformerXL(
-        vocab_size=VOCAB.size,
-        n_layer=2,
-        d_model=16,
-        n_head=2,
-        d_inner=32,
-        attention=Naive(),
-        biases=[TransformerXLBias, SegmentBias],
-        init_std=0.4,
-    )
-    heads = {"loss": CrossEntropy(vocab_size=VOCAB.size)}
-    return Objective(order=order, masks=masks, heads=heads, backbone=backbone, vocab=VOCAB).double()
-
-
-def plm() -> Objective:
-    return make(Permutation(), TwoStream())
-
-
-def mlm() -> Objective:
-    return make(Subset(), InPlace())
-
-
-def clm() -> Objective:
-    return make(LeftToRight(), Shift())
 
 
 @pytest.fixture
 def windows() -> TokenBatch:
-    ids = torch.randint(9, VOCAB.size, (3, 16), generator=torch.Generator().manual_seed(1))
-    return TokenBatch.of(ids)
-
-
-def log_probabilities(
-    objective: Objective,
-    ids: Tensor,
-    time: list[int],
-    place: int,
-    *,
-    also_hidden: Sequence[int] = (),
-    unseen: Sequence[int],
-) -> Tensor:
-    """``log p(. | what time says)`` at one place of one row, with nothing of the yardsticks' code.
-
-    What must not be seen is overwritten first, so that the number cannot come from there.
-    """
-    objective.eval()
-    shown = ids.clone()
-    shown[list(unseen)] = 9 + (ids[list(unseen)] + 4) % (VOCAB.size - 9)
-    assert (shown != ids).sum() == len(unseen)
-    target = torch.zeros(1, len(ids), dtype=torch.bool)
-    target[0, [place, *also_hidden]] = True
-    plan = Plan.of(torch.tensor([time]), target)
-    streams = objective.masks.scoring().build(
-        TokenBatch.of(shown[None]), plan, vocab=VOCAB, num_targets=len(ids), generator=Draws(0, rows=1)
-    )
-    with torch.no_grad():
-        output = objective.backbone(streams)
-        readout = streams.readouts["targets"]
-        hidden = readout.gather(output.stream(readout.stream))
-        logits = objective.heads["loss"].logits(hidden, embedding=objective.embedding)
-    number = sorted([place, *also_hidden]).index(place)
-    return logits[0, number].log_softmax(-1)
+    return TokenBatch.of(text(3, 16))
 
 
 def by_hand(objective: Objective, kind: str, ids: Tensor, span: list[int]) -> float:
@@ -115,7 +49,7 @@ def by_hand(objective: Objective, kind: str, ids: Tensor, span: list[int]) -> fl
         else:
             assert kind == "stepwise"
             time, also, unseen = [int(i in rest) for i in range(length)], rest[1:], rest
-        scored = log_probabilities(objective, ids, time, place, also_hidden=also, unseen=unseen)
+        scored = log_probabilities(objective, ids, place, time=time, targets=[place, *also], unseen=unseen)
         total -= float(scored[ids[place]])
     return total
 
