@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +18,12 @@ from anyorder.cli.scaffold import KINDS
 from anyorder.core import SEAMS
 
 ROOT = Path(__file__).parents[2]
+IN_TURN = """
+import json, sys
+from anyorder.cli.main import main
+for argv in json.loads(sys.argv[1]):
+    assert main(argv) == 0, argv
+"""
 
 
 def begin(folder: Path, kind: str, name: str) -> Path:
@@ -91,15 +98,17 @@ def test_its_own_tests_pass_and_its_recipe_trains(kind: str, tmp_path: Path, cor
     install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--offline", "--no-cache", "--no-deps"]
     copy = shutil.copytree(project, tmp_path / "copy")
     call([*install, "--no-build-isolation", "--target", str(site), str(copy)], tmp_path)
-    path = {"PYTHONPATH": str(site)}
-    command = [sys.executable, "-c", "import sys; from anyorder.cli.main import main; sys.exit(main())"]
-    seam = KINDS[kind].seam
-    assert "mine_own" in call([*command, "list", seam], project, **path)
     small = [f"data.corpus={corpus}", "data.vocab_size=null", "data.length=32", "tracking={type: none}"]
     small += ["model.n_layer=1", "model.d_model=16", "model.n_head=2", "model.d_inner=32", "train.device=cpu"]
     small += ["train.steps=2", "train.batch_size=2", "train.eval_every=2", "train.checkpoint_every=2"]
     memory = ["memory.mem_len=16", "memory.reuse_len=16"]
     settings = [part for setting in [*small, *memory] for part in ("--set", setting)]
-    call([*command, "train", "recipes/mine_own.yaml", "--out", "run", *settings], project, **path)
+    recipe = "recipes/mine_own.yaml"
+    commands = [
+        ["list", KINDS[kind].seam],
+        ["train", recipe, "--out", "run", *settings],
+        ["inspect", "--leaks", recipe, *settings],
+    ]
+    said = call([sys.executable, "-c", IN_TURN, json.dumps(commands)], project, PYTHONPATH=str(site))
+    assert "mine_own" in said.partition("run: 2 steps")[0]
     assert (project / "run/checkpoints/step-00000002").is_dir()
-    call([*command, "inspect", "--leaks", "recipes/mine_own.yaml", *settings], project, **path)
