@@ -1,6 +1,7 @@
 """Measure speed and memory against real peers, in turn in one process, as medians and ratios.
 
   anyorder bench step --rows 2 --layers 4        a training step of XLNet-Base's shape against transformers'
+  anyorder bench decode                          a token written left to right, against transformers'
   anyorder bench attention --length 4096         every attention backend that trains here, against naive
   anyorder bench memory                          peak memory as the length grows
   anyorder bench sampling                        orders and masks against transformers' collator
@@ -17,25 +18,25 @@ from typing import Any
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=["step", "attention", "memory", "sampling"])
-    parser.add_argument("--rows", type=int, help="rows of a batch (2 for step, 8 for sampling)")
-    parser.add_argument("--layers", type=int, default=12, help="layers of the step (%(default)s)")
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("what", choices=["step", "decode", "attention", "memory", "sampling"])
+    parser.add_argument("--rows", type=int, help="rows of a batch (2 for step, 1 for decode, 8 for sampling)")
+    parser.add_argument("--layers", type=int, default=12, help="layers of step and decode (%(default)s)")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="of the step (%(default)s)")
     parser.add_argument("--attention", metavar="BACKEND", help="our backend (tiled for step, chunked for memory)")
-    parser.add_argument("--length", type=int, default=4096, help="tokens, for attention (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="counted rounds (%(default)s)")
+    parser.add_argument("--length", type=int, help="tokens: 4096 for attention, a window of 512 for decode")
+    parser.add_argument("--rounds", type=int, help="counted rounds (5; 20 for decode and sampling)")
     parser.add_argument("--dropout", type=float, default=0.1, help="of the step's models (%(default)s)")
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="also write JSON, text and a picture there")
+    parser.add_argument("--track", metavar="FOLDER", type=Path, help="also a run in MLflow: FOLDER/mlflow.db")
 
 
 def run(args: argparse.Namespace) -> int:
-    from anyorder.core import RecipeError
-
-    if args.what in ("step", "sampling") and importlib.util.find_spec("transformers") is None:
-        raise RecipeError("the peer is transformers, which is not installed: pip install 'anyorder[bench]'")
+    _check(args)
+    from anyorder.data.progress import Progress
     from anyorder.train import bench
 
-    machine = bench.where()
+    progress, machine = Progress(), bench.where()
+    rounds = args.rounds or (20 if args.what in ("decode", "sampling") else 5)
     result: dict[str, Any]
     match args.what:
         case "step":
@@ -45,23 +46,55 @@ def run(args: argparse.Namespace) -> int:
                 precision=args.precision,
                 attention=args.attention or "tiled",
                 dropout=args.dropout,
-                rounds=args.rounds,
+                rounds=rounds,
+                progress=progress,
             )
+        case "decode":
+            window, rows = args.length or 512, args.rows or 1
+            result = bench.bench_decode(rows=rows, layers=args.layers, window=window, rounds=rounds, progress=progress)
         case "attention":
-            result = bench.bench_attention(length=args.length, rounds=args.rounds)
+            result = bench.bench_attention(length=args.length or 4096, rounds=rounds, progress=progress)
         case "memory":
-            result = bench.bench_memory(backend=args.attention or "chunked")
+            result = bench.bench_memory(backend=args.attention or "chunked", progress=progress)
         case _:
-            result = bench.bench_sampling(rows=args.rows or 8, rounds=max(args.rounds, 20))
+            result = bench.bench_sampling(rows=args.rows or 8, rounds=rounds, progress=progress)
     result["where"] = machine
     print(bench.as_text(result))
-    if args.out is not None:
-        for path in bench.save(result, args.out, name=_name(args, result)):
-            print(path)
+    name, folder = _name(args, result), args.out or args.track
+    if folder is None:
+        return 0
+    written = bench.save(result, folder, name=name)
+    for path in written:
+        print(path)
+    if args.track is not None:
+        bench.track(result, written, name=name, folder=args.track)
+        print(f"anyorder ui {args.track}")
     return 0
 
 
+def _check(args: argparse.Namespace) -> None:
+    from anyorder.core import RecipeError
+
+    for name in ("rows", "layers", "length", "rounds"):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise RecipeError(f"--{name} {value}: a number, 1 or more")
+    if not 0 <= args.dropout < 1:
+        raise RecipeError(f"--dropout {args.dropout}: from 0 to under 1")
+    if args.what in ("step", "decode", "sampling") and importlib.util.find_spec("transformers") is None:
+        raise RecipeError("the peer is transformers, which is not installed: pip install 'anyorder[bench]'")
+
+
 def _name(args: argparse.Namespace, result: dict[str, Any]) -> str:
-    if args.what == "step":
-        return f"step-{args.precision}-rows{result['settings']['rows']}-layers{args.layers}"
-    return str(args.what)
+    settings = result["settings"]
+    match args.what:
+        case "step":
+            return f"step-{args.precision}-rows{settings['rows']}-layers{args.layers}"
+        case "decode":
+            return f"decode-rows{settings['rows']}-layers{args.layers}"
+        case "attention":
+            return f"attention-{settings['length']}"
+        case "memory":
+            return f"memory-{settings['backend']}"
+        case _:
+            return str(args.what)

@@ -20,13 +20,17 @@ from anyorder.core import (
     Visibility,
     find,
 )
+from anyorder.data.progress import Progress
 
 from .footprint import measure, peak_above_start
-from .harness import interleave, ratio
+from .gate import require_agreement
+from .harness import SILENT, interleave, ratio
 
 __all__ = ["bench_attention", "bench_memory", "pass_peak"]
 
 _HEADS, _WIDTH = 12, 64
+AGREEMENT = 1e-4
+"""Most that outputs and gradients may differ, relative to the largest."""
 
 
 def _inputs(length: int) -> tuple[list[Tensor], Callable[[Tensor], dict[str, Any]]]:
@@ -66,18 +70,16 @@ def _pass(backend: str, length: int) -> Callable[[], None]:
     return run
 
 
-def _disagreement(backend: str) -> float:
-    """Largest difference of output and query gradient from naive, in float32 on a short row."""
+def disagreement(backend: str) -> float:
+    """Largest difference of the output and of any gradient from naive, relative to the largest, in float32."""
     found = []
     for name in (backend, "naive"):
         leaves, call = _inputs(96)
         out = _backend(name)(*leaves[:3], **call(leaves[3]))
         out.square().sum().backward()
-        found.append((out.detach(), leaves[0].grad))
-    (ours, gradient), (theirs, expected) = found
-    assert gradient is not None
-    assert expected is not None
-    return float(max((ours - theirs).abs().max(), (gradient - expected).abs().max() / expected.abs().max()))
+        found.append([out.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)])
+    ours, theirs = found
+    return max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(ours, theirs, strict=True))
 
 
 def _serving(backends: Sequence[str]) -> list[str]:
@@ -98,15 +100,14 @@ def bench_attention(
     length: int = 4096,
     backends: Sequence[str] = ("naive", "sdpa", "chunked", "tiled"),
     rounds: int = 3,
-    tick: Callable[[str], None] = lambda name: None,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Every backend that trains here, against naive, at one length."""
     names = _serving(backends)
     for name in names:
-        difference = _disagreement(name)
-        if not difference < 1e-4:
-            raise RuntimeError(f"no report: {name} and naive differ by {difference:.2g}")
-    timings = interleave({name: _pass(name, length) for name in names}, rounds=rounds, tick=tick)
+        require_agreement(f"{name} and naive", disagreement(name), limit=AGREEMENT)
+    passes = {name: _pass(name, length) for name in names}
+    timings = interleave(passes, rounds=rounds, what="attention", progress=progress)
     peaks = {name: measure(__name__, {"backend": name, "length": length})["peak"] for name in names}
     return {
         "bench": "attention",
@@ -122,13 +123,15 @@ def bench_memory(
     *,
     backend: str = "chunked",
     lengths: Sequence[int] = (1024, 2048, 4096, 8192),
-    tick: Callable[[str], None] = lambda name: None,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Peak memory of a forward and backward pass as the length grows."""
+    require_agreement(f"{backend} and naive", disagreement(backend), limit=AGREEMENT)
     peaks: dict[str, int] = {}
-    for length in lengths:
-        peaks[str(length)] = measure(__name__, {"backend": backend, "length": length})["peak"]
-        tick(str(length))
+    with progress.start("peak memory", len(lengths)):
+        for length in lengths:
+            peaks[str(length)] = measure(__name__, {"backend": backend, "length": length})["peak"]
+            progress.advance(1)
     first, last = str(lengths[0]), str(lengths[-1])
     return {
         "bench": "memory",

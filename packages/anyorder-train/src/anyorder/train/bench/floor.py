@@ -36,8 +36,9 @@ class _Layout:
         return cls(tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
 
     def tensor(self) -> Tensor:
-        made = torch.empty_strided(self.shape, self.stride, dtype=self.dtype)
-        return made.uniform_(-1, 1) if self.dtype != torch.bfloat16 else made.normal_()
+        """Random numbers in this layout, in which elements may share a place (an expanded gradient)."""
+        size = 1 + sum((extent - 1) * step for extent, step in zip(self.shape, self.stride, strict=True))
+        return torch.randn(size).to(self.dtype).as_strided(self.shape, self.stride)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["Timing", "interleave", "ratio"]
+from anyorder.data.progress import Progress
+
+__all__ = ["SILENT", "Timing", "interleave", "ratio"]
 
 Subject = Callable[[], object]
+SILENT = Progress(show=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,32 +42,40 @@ def interleave(
     *,
     rounds: int,
     warmup: int = 1,
-    tick: Callable[[str], None] = lambda name: None,
+    what: str = "measuring",
+    progress: Progress = SILENT,
 ) -> dict[str, Timing]:
     """Run every subject once a round, in turn, so that a drift of the machine's speed falls on all alike.
 
     Args:
         subjects: what to time, by name.
         rounds: counted rounds, after ``warmup`` uncounted ones.
-        tick: called after each run with the subject's name, for a progress bar.
+        what: is measured, for people.
+        progress: a bar of all runs.
     """
     walls: dict[str, list[float]] = {name: [] for name in subjects}
     cpus: dict[str, list[float]] = {name: [] for name in subjects}
-    for number in range(warmup + rounds):
-        for name, run in subjects.items():
-            gc.collect()
-            gc.disable()
-            try:
-                cpu, wall = time.process_time(), time.perf_counter()
-                run()
-                wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            finally:
-                gc.enable()
-            if number >= warmup:
-                walls[name].append(wall)
-                cpus[name].append(cpu)
-            tick(name)
+    with progress.start(what, (warmup + rounds) * len(subjects)):
+        for number in range(warmup + rounds):
+            for name, run in subjects.items():
+                wall, cpu = _timed(run)
+                if number >= warmup:
+                    walls[name].append(wall)
+                    cpus[name].append(cpu)
+                progress.advance(1)
     return {name: Timing(wall=tuple(walls[name]), cpu=tuple(cpus[name])) for name in subjects}
+
+
+def _timed(run: Subject) -> tuple[float, float]:
+    """Wall and CPU seconds of one run, no garbage being collected meanwhile."""
+    gc.collect()
+    gc.disable()
+    try:
+        cpu, wall = time.process_time(), time.perf_counter()
+        run()
+        return time.perf_counter() - wall, time.process_time() - cpu
+    finally:
+        gc.enable()
 
 
 def ratio(slow: Timing, fast: Timing) -> float:

@@ -8,9 +8,12 @@ from typing import Any
 
 import torch
 
-from anyorder.core import Draws, TokenBatch, Vocab, find
+from anyorder.core import Draws, OrderSampler, Plan, Streams, TokenBatch, Vocab, find
+from anyorder.core.testing import AuditedSegment, find_leaks
+from anyorder.data.progress import Progress
 
-from .harness import interleave, ratio
+from .gate import DisagreementError
+from .harness import SILENT, interleave, ratio
 
 __all__ = ["bench_sampling"]
 
@@ -35,7 +38,7 @@ def bench_sampling(
     rows: int = 8,
     length: int = 512,
     rounds: int = 20,
-    tick: Callable[[str], None] = lambda name: None,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Seconds a sequence to choose targets and an order and to build all that the model needs of them.
 
@@ -60,22 +63,26 @@ def bench_sampling(
     collator = DataCollatorForPermutationLanguageModeling(tokenizer=tokenizer)
     step = 0
 
-    def sample(name: str) -> None:
+    def sample(name: str) -> tuple[Plan, Streams]:
         nonlocal step
         step += 1
-        order = orders[name]
+        order: OrderSampler = orders[name]
         plan = order.sample(batch, generator=Draws(0, step, rows=rows, purpose="order")).within_blocks(batch)
-        masks.build(
+        streams = masks.build(
             batch,
             plan,
             vocab=vocab,
             num_targets=order.num_targets(length),
             generator=Draws(0, step, rows=rows, purpose="masks"),
         )
+        return plan, streams
 
+    for name in orders:
+        if leaks := find_leaks([AuditedSegment.of(batch, *sample(name))]):
+            raise DisagreementError(f"no report: the order {name!r} lets a target see itself: {leaks[0]}")
     subjects: dict[str, Callable[[], object]] = {f"ours, {name}": partial(sample, name) for name in orders}
     subjects["transformers' collator"] = lambda: collator.torch_mask_tokens(ids.clone())
-    timings = interleave(subjects, rounds=rounds, warmup=3, tick=tick)
+    timings = interleave(subjects, rounds=rounds, warmup=3, what="sampling", progress=progress)
     theirs = timings["transformers' collator"]
     return {
         "bench": "sampling",

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import torch
 
+from anyorder.data.progress import Progress
+
 from .floor import ProductRecorder, replay
 from .footprint import measure, peak_above_start
-from .harness import interleave, ratio
+from .gate import require_agreement
+from .harness import SILENT, interleave, ratio
 from .workload import Shape, agreement, build_ours, build_peer
 
 __all__ = ["bench_step", "step_peak"]
+
+AGREEMENT = 1e-5
+"""Most that loss and gradient may differ, relative to the largest."""
 
 
 def bench_step(
@@ -27,7 +32,7 @@ def bench_step(
     dropout: float = 0.1,
     rounds: int = 5,
     memory: bool = True,
-    tick: Callable[[str], None] = lambda name: None,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Time a step of XLNet-Base's shape and its peers, and measure the peak memory of each in its own process.
 
@@ -40,12 +45,10 @@ def bench_step(
         memory: also measure peaks.
 
     Raises:
-        RuntimeError: ours and transformers disagree on loss or gradient, so no figure would mean anything.
+        DisagreementError: ours and transformers disagree on loss or gradient.
     """
     shape = Shape(rows=rows, layers=layers, dropout=dropout)
-    difference = agreement(shape, attention=attention)
-    if not difference < 1e-5:
-        raise RuntimeError(f"no report: our step and transformers' differ by {difference:.2g} on the same weights")
+    difference = require_agreement("our step and transformers'", agreement(shape, attention=attention), limit=AGREEMENT)
     ours = build_ours(shape, attention=attention, precision=precision)
     peer = build_peer(shape, precision=precision)
     masked = build_ours(shape, attention=attention, precision=precision, objective="mlm")
@@ -56,7 +59,8 @@ def bench_step(
     timings = interleave(
         {"ours": ours.step, "transformers": peer.step, "floor": floor, "masked LM": masked.step},
         rounds=rounds,
-        tick=tick,
+        what="training step",
+        progress=progress,
     )
     result: dict[str, Any] = {
         "bench": "step",

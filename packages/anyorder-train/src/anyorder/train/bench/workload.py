@@ -13,7 +13,7 @@ from anyorder.core import AttentionBackend, MemoryState, Streams, TokenBatch, Vi
 
 from ..objective import Objective
 
-__all__ = ["Ours", "Peer", "Shape", "agreement", "build_ours", "build_peer", "inputs"]
+__all__ = ["Ours", "Peer", "Shape", "agreement", "build_objective", "build_ours", "build_peer", "inputs"]
 
 
 @dataclass(frozen=True, kw_only=True)
