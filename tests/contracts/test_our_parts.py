@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from anyorder.attention import SegmentBias, TransformerXLBias
 from anyorder.core import LossHead, MaskBuilder, Memory, OrderSampler, PositionBias
 from anyorder.core.testing import LossHeadContract, MemoryContract, OrderSamplerContract, PositionBiasContract
-from anyorder.losses import CrossEntropy, NextSentence, ReplacedTokens, SentenceOrder
+from anyorder.losses import (
+    AdaptiveSoftmax,
+    CrossEntropy,
+    NextSentence,
+    ReplacedTokens,
+    SampledSoftmax,
+    SentenceOrder,
+)
 from anyorder.masks import BlockCopy, InPlace, MPNet, Shift, TwoStream
 from anyorder.memory import NoMemory, SegmentMemory
 from anyorder.orders import (
@@ -203,6 +210,23 @@ class TestCrossEntropy(HeadContract):
 class TestCrossEntropyRegularised(HeadContract):
     def make(self) -> LossHead:
         return CrossEntropy(vocab_size=self.vocab.size, label_smoothing=0.1, z_loss=1e-2)
+
+
+class TestAdaptiveSoftmax(HeadContract):
+    def make(self) -> LossHead:
+        return AdaptiveSoftmax(vocab_size=self.vocab.size, d_model=self.width, cutoffs=[15, 30])
+
+
+class TestSampledSoftmaxOfEverything(HeadContract):
+    """In training, with nothing left to chance."""
+
+    def make(self) -> LossHead:
+        return SampledSoftmax(vocab_size=self.vocab.size, candidates=self.vocab.size)
+
+
+class TestSampledSoftmaxMeasured(HeadContract):
+    def make(self) -> LossHead:
+        return SampledSoftmax(vocab_size=self.vocab.size, candidates=5).eval()
 
 
 class TestNextSentence(HeadContract):
