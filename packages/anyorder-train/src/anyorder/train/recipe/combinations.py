@@ -48,7 +48,7 @@ def stride_of(data: Call, memory: Call) -> int:
 
 
 def _check_data(data: Call, notes: list[str]) -> None:
-    if data.get("layout") == "plain" and "negatives" in data.arguments:
+    if data.get("layout") == "plain" and data.get("negatives") == "swapped":  # the default is in every dump
         notes.append(f"{data.where('negatives')}: data.negatives has no effect: data.layout is 'plain'")
     for name in ("length", "vocab_size"):
         size = data.get(name)
