@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyorder.core import Dropout, survivors
+from anyorder.core import Dropout, draw_bits, survivors
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.5])
 def test_rate_and_independence(rate: float) -> None:
     torch.manual_seed(0)
-    keep = survivors(torch.Size((1000, 1001)), rate).double()
+    keep = survivors(draw_bits(torch.Size((1000, 1001))), rate, dtype=torch.float64)
     error = (rate * (1 - rate) / keep.numel()) ** 0.5
     assert abs(float(keep.mean()) - (1 - rate)) < 5 * error + 1 / 65536
     both = float((keep[:, 1:] * keep[:, :-1]).mean())  # neighbours share a draw, and no bit of it

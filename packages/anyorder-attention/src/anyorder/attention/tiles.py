@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from anyorder.core import DistanceTerm, MatchTerm, Visibility, contiguous_columns, survivors, thinned
+from anyorder.core import DistanceTerm, MatchTerm, Visibility, contiguous_columns, draw_bits, survivors
 
 
 class Factors(NamedTuple):
@@ -128,13 +128,17 @@ class Tiling:
         row = tile.row if factors.codes.shape[0] > 1 else 0
         return factors.codes[row, head, :, tile.cut : tile.cut + tile.columns]
 
-    def keep(self, tile: Tile, head: int, heads: int) -> Tensor | None:
-        """Which weights survive dropout, the same whenever it is asked."""
+    def bits(self, tile: Tile, head: int, heads: int) -> Tensor | None:
+        """What decides which weights survive dropout, the same whenever it is asked; None without dropout."""
         if self.dropout == 0.0:
             return None
         generator = torch.Generator()
         generator.manual_seed(self.seed + tile.number * heads + head)
-        return survivors(tile.mask.shape, self.dropout, generator=generator)
+        return draw_bits(tile.mask.shape, generator=generator)
+
+    def thin(self, weights: Tensor, bits: Tensor | None) -> Tensor:
+        """The weights that survive, a new tensor where any may not."""
+        return weights if bits is None else survivors(bits, self.dropout, dtype=weights.dtype).mul_(weights)
 
     def unshear(self, by_key: Tensor, tile: Tile) -> Tensor:
         """The transpose of ``_shear``: every pair's gradient put back at its distance.
@@ -154,11 +158,11 @@ class Tiling:
     def tensors(
         self, tile: Tile, head: int, query: Tensor, key: Tensor, factors: Factors
     ) -> tuple[Tensor, Tensor | None]:
-        """Weights and survivors of one tile, as the forward pass had them."""
+        """Weights and bits of one tile, as the forward pass had them."""
         found = self.kept.pop((tile.number, head), None)
         if found is not None:
             return found
-        return self.weights(tile, head, query, key, factors), self.keep(tile, head, query.shape[1])
+        return self.weights(tile, head, query, key, factors), self.bits(tile, head, query.shape[1])
 
 
 def _shear(by_distance: Tensor, tile: Tile) -> Tensor:
@@ -199,10 +203,10 @@ class TiledAttention(torch.autograd.Function):
             for tile in tiling.tiles(query.dtype):
                 for head in range(heads):
                     weights = tiling.weights(tile, head, scaled, key, factors)
-                    keep = tiling.keep(tile, head, heads)
+                    bits = tiling.bits(tile, head, heads)
                     if training and not tiling.recompute:
-                        tiling.kept[tile.number, head] = (weights, keep)
-                    used = weights if keep is None else thinned(weights, keep)
+                        tiling.kept[tile.number, head] = (weights, bits)
+                    used = tiling.thin(weights, bits)
                     torch.mm(used, value[tile.row, head, tile.keys], out=out[tile.row, head, tile.readers])
             if tiling.dropout > 0.0:
                 out.div_(1.0 - tiling.dropout)
@@ -244,13 +248,11 @@ def _backward(
     for tile in tiling.tiles(query.dtype):
         row, readers, keys = tile.row, tile.readers, tile.keys
         for head in range(query.shape[1]):
-            weights, keep = tiling.tensors(tile, head, scaled, key, factors)
-            used = weights if keep is None else thinned(weights, keep)
+            weights, bits = tiling.tensors(tile, head, scaled, key, factors)
+            used = tiling.thin(weights, bits)
             d_out = gradient[row, head, readers]
             d_value[row, head, keys].addmm_(used.T, d_out)
-            d_used = d_out @ value[row, head, keys].T
-            if keep is not None:
-                d_used = thinned(d_used, keep)
+            d_used = tiling.thin(d_out @ value[row, head, keys].T, bits)
             # The gradient at the scaled score; a blind reader's weights are zero, hence so is this.
             d_score = torch._softmax_backward_data(d_used, weights, -1, weights.dtype)
             torch.mm(d_score, key[row, head, keys], out=d_query[row, head, readers])

@@ -4,7 +4,7 @@ from .batch import PADDING_DOC, TokenBatch
 from .bias import DistanceTerm, MatchTerm, ScoreBias, ScoreMod, ScoreTerm, contiguous_columns, relative_shift
 from .compatible import require_compatible
 from .draws import Draws
-from .dropout import Dropout, survivors, thinned
+from .dropout import Dropout, draw_bits, survivors
 from .errors import (
     AnyorderError,
     BackendUnsupportedError,
@@ -86,10 +86,10 @@ __all__ = [
     "available",
     "contiguous_columns",
     "did_you_mean",
+    "draw_bits",
     "find",
     "map_tensors",
     "relative_shift",
     "require_compatible",
     "survivors",
-    "thinned",
 ]

@@ -5,33 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int16
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 
-def survivors(
-    shape: torch.Size, probability: float, *, generator: torch.Generator | None = None
-) -> Bool[Tensor, "..."]:
-    """Which elements are kept, on the CPU, ``probability`` being that of being dropped, to one part in 65,536.
+def draw_bits(shape: torch.Size, *, generator: torch.Generator | None = None) -> Int16[Tensor, "..."]:
+    """Sixteen random bits an element, on the CPU, from torch's default generator unless another is given.
 
-    Four elements share one 64-bit draw of torch's generator (the default one unless given), which is several times
-    as fast as ``bernoulli_``.
+    Four elements share one 64-bit draw, which is several times as fast as ``bernoulli_``.
     """
     size = shape.numel()
     bits = torch.empty(-(-size // 4), dtype=torch.int64)
     bits.random_(torch.iinfo(torch.int64).min, None, generator=generator)
-    threshold = round(probability * 65536) - 32768
-    return (bits.view(torch.int16)[:size] >= threshold).view(shape)
+    return bits.view(torch.int16)[:size].view(shape)
 
 
-def thinned(states: Float[Tensor, "..."], keep: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """The states that are kept, 0 elsewhere; several times as fast as a product with booleans, which widens them."""
-    return torch.where(keep, states, 0.0)
+def survivors(bits: Int16[Tensor, "..."], probability: float, *, dtype: torch.dtype) -> Float[Tensor, "..."]:
+    """1 where an element is kept, 0 where it is dropped, which happens with ``probability`` to one part in 65,536.
+
+    Numbers of the dtype that they multiply: a product with booleans, or a choice by them, takes six times as long.
+    """
+    return torch.ge(bits, round(probability * 65536) - 32768, out=torch.empty(bits.shape, dtype=dtype))
 
 
 class Dropout(nn.Module):
-    """``nn.Dropout``, with ``survivors`` on a CPU.
+    """``nn.Dropout``, with ``draw_bits`` on a CPU.
 
     Args:
         p: probability of an element to be dropped.
@@ -54,15 +53,17 @@ class Dropout(nn.Module):
 
 
 class _BitDropout(torch.autograd.Function):
+    """Keeps the bits for the backward pass: half the size of the numbers they stand for."""
+
     @staticmethod
     def forward(ctx: Any, states: Tensor, probability: float) -> Tensor:
-        keep = survivors(states.shape, probability)
-        ctx.save_for_backward(keep)
-        ctx.scale = 1.0 / (1.0 - probability) if probability < 1.0 else 0.0
-        return thinned(states, keep).mul_(ctx.scale)
+        bits = draw_bits(states.shape)
+        ctx.save_for_backward(bits)
+        ctx.probability, ctx.scale = probability, 1.0 / (1.0 - probability) if probability < 1.0 else 0.0
+        return survivors(bits, probability, dtype=states.dtype).mul_(states).mul_(ctx.scale)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (keep,) = ctx.saved_tensors
-        return thinned(gradient, keep).mul_(ctx.scale), None
+        (bits,) = ctx.saved_tensors
+        return survivors(bits, ctx.probability, dtype=gradient.dtype).mul_(gradient).mul_(ctx.scale), None
