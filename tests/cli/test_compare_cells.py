@@ -77,27 +77,38 @@ def test_a_failed_cell_does_not_lose_the_others(
     assert cell(folder, "plm") == kept, "what was done was not done again"
 
 
+SLOW = '''
+import time
+from pathlib import Path
+from anyorder.losses import CrossEntropy
+
+class Slow(CrossEntropy):
+    """Takes its time for as long as there is a file of this name."""
+
+    def forward(self, hidden, readout, *, embedding):
+        if Path({file!r}).exists():
+            time.sleep(0.2)
+        return super().forward(hidden, readout, embedding=embedding)
+'''
+
+
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 @pytest.mark.slow
 def test_a_stopped_comparison_goes_on_where_it_was(
     recipes: dict[str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str], sent: signal.Signals, code: int
 ) -> None:
     """The cell's process saves a checkpoint and ends, even where the one that started it had no time to say so."""
-    folder, steps = tmp_path / "out", 800
-    command = [
-        "compare",
-        str(recipes["clm"]),
-        str(recipes["mlm"]),
-        "--out",
-        str(folder),
-        "--set",
-        "train.log_every=1000",
-    ]
-    command += ["--set", f"train.steps={steps}"]
+    folder, steps, slow = tmp_path / "out", 100, tmp_path / "slow"
+    recipes["clm"].with_name("slowly.py").write_text(SLOW.format(file=str(slow)), encoding="utf-8")
+    text = recipes["clm"].read_text(encoding="utf-8")
+    recipes["clm"].write_text(text.replace("{type: cross_entropy}", "{type: slowly.Slow}"), encoding="utf-8")
+    slow.touch()
+    settings = ["--set", "train.log_every=1000", "--set", f"train.steps={steps}"]
+    command = ["compare", str(recipes["clm"]), str(recipes["mlm"]), "--out", str(folder), *settings]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     started = subprocess.Popen([Path(sys.executable).with_name("anyorder"), *command], env=environment)
     run = folder / "cells/clm/seed-1"
-    wait_for(lambda: (run / "metrics.jsonl").exists() and len((run / "metrics.jsonl").read_text().splitlines()) > 20)
+    wait_for(lambda: (run / "metrics.jsonl").exists() and len((run / "metrics.jsonl").read_text().splitlines()) > 2)
     started.send_signal(sent)
     assert started.wait(timeout=60) == code
     wait_for(lambda: any((run / "checkpoints").glob("step-*")) and not held(run))
@@ -106,6 +117,7 @@ def test_a_stopped_comparison_goes_on_where_it_was(
     assert not (folder / "cells/mlm").exists()
     capfd.readouterr()
 
+    slow.unlink()
     recipe = run / "recipe.yaml"
     before = recipe.read_text(encoding="utf-8")
     assert main([*command]) == 0
