@@ -323,6 +323,8 @@ def test_what_belongs_to_an_objective_is_noted_and_nothing_else_is(tmp_path: Pat
     assert inherent_notes({"b": larger, "a": plain})["a"] == [
         "1,010 parameters, 0.795 times b's: no generator and no head 'replaced'"
     ]
+    little = {"a": plain, "b": replace(plain, further={"head 'loss'": 7})}
+    assert inherent_notes(little) == {"b": ["1,007 parameters, 3 fewer than a's: its head 'loss'"]}
     with pytest.raises(UnequalBudgetsError, match=r"parameters of the backbone \(1,000 in a, c; 990 in b\)"):
         require_equal({"a": plain, "b": replace(larger, backbone=990), "c": plain})
 

@@ -52,8 +52,9 @@ def _parameters(budget: Budget, usual: Budget, whose: str) -> str:
         own, other = budget.further.get(part, 0), usual.further.get(part, 0)
         if own != other:
             parts.append(f"no {part}" if not own else f"its {part}")
-    ratio = budget.parameters / usual.parameters
-    return f"{budget.parameters:,} parameters, {ratio:.3g} times {owner}: {' and '.join(parts)}"
+    ratio, more = budget.parameters / usual.parameters, budget.parameters - usual.parameters
+    how = f"{ratio:.3g} times" if abs(ratio - 1) >= 0.005 else f"{abs(more):,} {'more' if more > 0 else 'fewer'} than"
+    return f"{budget.parameters:,} parameters, {how} {owner}: {' and '.join(parts)}"
 
 
 def _layout(budget: Budget, usual: Budget, whose: str) -> str:
