@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from anyorder.cli.main import main
-from anyorder.train import loop
 from anyorder.train.compare import Questions, UnequalBudgetsError, compare
 from anyorder.train.compare.cell import Cell, CellResult
 from anyorder.train.compare.child import work
@@ -17,6 +16,8 @@ from anyorder.train.compare.figures import _mark
 from anyorder.train.recipe import Recipe, load_recipe
 from anyorder.train.run import keep_recipe
 from anyorder.train.yardsticks import ALL_YARDSTICKS
+
+pytestmark = pytest.mark.usefixtures("draw_nothing")
 
 
 def run_here(cell: Cell, *, parent: str | None, uri: str | None) -> CellResult:
@@ -34,12 +35,6 @@ def variants(recipes: dict[str, Path], count: int) -> list[Recipe]:
             load_recipe(recipes[kind], overrides=[f"name={kind}-{number}", f"optimizer.lr={1e-3 * (number + 1)}"])
         )
     return found
-
-
-@pytest.fixture(autouse=True)
-def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare every run the second that its own curves take."""
-    monkeypatch.setattr(loop, "draw_curves", lambda *args, **kwargs: [])
 
 
 @pytest.fixture(scope="module")

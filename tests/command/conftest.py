@@ -1,11 +1,8 @@
-"""The command as a function, and a small corpus and recipe to give to it."""
+"""A small corpus and recipe to give to the command."""
 
 from __future__ import annotations
 
 import random
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -26,47 +23,6 @@ tracking: none
 """
 
 
-@dataclass(frozen=True)
-class Ran:
-    """One command: how it ended and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def anyorder(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
-    def run(*argv: object) -> Ran:
-        capsys.readouterr()
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            try:
-                code = main([str(word) for word in argv])
-            except SystemExit as stop:  # argparse
-                code = stop.code if isinstance(stop.code, int) else 1
-        printed = capsys.readouterr()
-        return Ran(code, printed.out, printed.err)
-
-    return run
-
-
-@pytest.fixture
-def refused(anyorder: Callable[..., Ran]) -> Callable[..., str]:
-    """The one line with which a command refuses, without its ``error: ``."""
-
-    def run(*argv: object, code: int = 2) -> str:
-        ran = anyorder(*argv)
-        assert ran.code == code, ran
-        assert "Traceback" not in ran.err
-        errors = [line for line in ran.err.splitlines() if line.startswith("error: ")]
-        assert len(errors) == 1, ran.err
-        assert ran.err.endswith(f"{errors[0]}\n"), ran.err
-        return errors[0].removeprefix("error: ")
-
-    return run
-
-
 def prose(*, documents: int, words: int, seed: int = 0, letters: str = "abcdefghij") -> str:
     """Documents of invented words, divided by form feeds."""
     draw = random.Random(seed)
@@ -83,11 +39,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def recipe(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def recipe(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_nothing: None) -> Path:
     """A recipe on that corpus, in a folder of its own, which is the working folder; runs draw no curves."""
-    from anyorder.train import loop
-
-    monkeypatch.setattr(loop, "draw_curves", lambda *args, **kwargs: [])
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.yaml").write_text(RECIPE.format(corpus=corpus))
     return Path("small.yaml")

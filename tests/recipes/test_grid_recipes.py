@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,15 +9,13 @@ import pytest
 
 from anyorder.cli.leak_audit import audit
 from anyorder.core import available
-from anyorder.data import Tokenizer, prepare
-from anyorder.train import loop
 from anyorder.train.assemble import sizes
 from anyorder.train.progress import SilentProgress
 from anyorder.train.recipe import Recipe, load_recipe
 from anyorder.train.run import run
 
+pytestmark = pytest.mark.usefixtures("draw_nothing")
 ROOT = Path(__file__).parents[2]
-DATA = ROOT / "packages" / "anyorder-data" / "tests" / "data"
 RECIPES = sorted((ROOT / "recipes" / "grid").glob("*.yaml"))
 NAMES = [path.stem for path in RECIPES]
 TINY = ("model.n_layer=1", "model.d_model=16", "model.n_head=2", "model.d_inner=16")
@@ -28,25 +25,6 @@ QUIET = ("tracking=none", "train.device=cpu")
 @lru_cache
 def as_they_stand() -> tuple[Recipe, ...]:
     return tuple(load_recipe(path) for path in RECIPES)
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("text")
-    text = " ".join((DATA / "b.txt").read_text(encoding="utf-8").split())
-    records = ({"text": f"Number {n}. {text[n : n + 300]}\n\nAnd {n * n}."} for n in range(200))
-    (folder / "text.jsonl").write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
-    tokenizer = Tokenizer.load(DATA / "spiece.model")
-    prepare(
-        [folder / "text.jsonl"], folder / "corpus", tokenizer=tokenizer, valid_fraction=0.2, workers=1, progress=False
-    )
-    return folder / "corpus"
-
-
-@pytest.fixture(autouse=True)
-def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare a run the second that its curves take."""
-    monkeypatch.setattr(loop, "draw_curves", lambda *args, **kwargs: [])
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=NAMES)

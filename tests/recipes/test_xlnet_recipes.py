@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import pytest
 
 from anyorder.cli import show
 from anyorder.core import RecipeError
-from anyorder.data import Tokenizer, prepare
+from anyorder.data import Tokenizer
 from anyorder.data.xlnet import OfficialSpans, RecordLayout, prepare_records
-from anyorder.train import loop
 from anyorder.train.assemble import assemble, open_text, sizes
 from anyorder.train.recipe import Recipe, load_recipe
 from anyorder.train.run import run
 from anyorder.train.tracking import flatten
 
+pytestmark = pytest.mark.usefixtures("draw_nothing")
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "packages" / "anyorder-data" / "tests" / "data"
 TABLE6 = sorted((ROOT / "recipes" / "table6").glob("*.yaml"))
@@ -34,25 +33,6 @@ DIFFERENCES = {  # from row 4, the paper's K=6
     "7_without_bidirectional_data": {"data.bidirectional"},
     "8_with_next_sentence": {"objective.auxiliary"},
 }
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("text")
-    text = " ".join((DATA / "b.txt").read_text(encoding="utf-8").split())
-    records = ({"text": f"Number {n}. {text[n : n + 300]}\n\nAnd {n * n}."} for n in range(120))
-    (folder / "text.jsonl").write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
-    tokenizer = Tokenizer.load(DATA / "spiece.model")
-    prepare(
-        [folder / "text.jsonl"], folder / "corpus", tokenizer=tokenizer, valid_fraction=0.2, workers=1, progress=False
-    )
-    return folder / "corpus"
-
-
-@pytest.fixture(autouse=True)
-def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare a run the second that its curves take."""
-    monkeypatch.setattr(loop, "draw_curves", lambda *args, **kwargs: [])
 
 
 def mini(path: Path, corpus: Path, *settings: str) -> Recipe:
