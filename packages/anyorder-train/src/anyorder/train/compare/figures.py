@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from ..atomic import write_bytes
 from .results import Results
 from .statistics import Estimate
-from .verdicts import title_of
+from .verdicts import MANY, title_of
 
 __all__ = ["Picture", "draw_losses", "draw_spans", "draw_yardsticks", "has_lengths", "pictures"]
 
@@ -73,7 +73,11 @@ def pictures(results: Results) -> dict[str, Picture]:
             "Bits per token on each yardstick; further left is better. Axes are cut to the data and differ. "
             f"{noise}{' Small dots are seeds.' if len(results.seeds) > 1 else ''}",
         ),
-        "spans": (draw_spans, "Bits per token of a hidden span, by its length; lower is better. " + noise),
+        "spans": (
+            draw_spans,
+            "Bits per token of a hidden span, by its length; lower is better. "
+            + (noise if len(results.recipes) <= MANY else "The table has the intervals."),
+        ),
         "losses": (
             draw_losses,
             "Each objective's own training loss (running mean; thin lines are seeds) and, dashed, its loss on held-out "
@@ -147,7 +151,7 @@ def draw_spans(results: Results) -> Figure | None:
     figure = Figure(figsize=(7.0, max(3.5, 0.28 * count)), layout="constrained")
     axes = figure.subplots()
     lengths = [int(part) for part in results.parts(name)]
-    step = 0.05 if count <= 10 else 0.5 / count
+    step = 0.05 if count <= MANY else 0.0  # with many models, intervals would hide the lines
     for number, recipe in enumerate(results.recipes):
         found = [results.score(recipe, name, part=str(length)) for length in lengths]
         shown = [(length, one) for length, one in zip(lengths, found, strict=True) if one is not None]
@@ -157,7 +161,7 @@ def draw_spans(results: Results) -> Figure | None:
         axes.errorbar(
             [length + aside for length, _ in shown],
             [one.mean for _, one in shown],
-            yerr=[[_error(one)[side][0] for _, one in shown] for side in (0, 1)],
+            yerr=[[_error(one)[side][0] for _, one in shown] for side in (0, 1)] if count <= MANY else None,
             **{**_mark(results, recipe), "linestyle": "-"},
             capsize=2,
             label=recipe,
