@@ -30,6 +30,8 @@ from anyorder.train.finetune import Classifier
 from anyorder.train.recipe import load_recipe
 from anyorder.train.run import load_run
 
+from .prepared import prepared
+
 ROOT = Path(__file__).parents[2]
 SPIECE = ROOT / "tests" / "data" / "golden" / "spm" / "spiece.model"
 TEXT = "The old woman paid two thousand, and went away."
@@ -188,12 +190,7 @@ def test_embeddings_are_the_states_of_transformers(folders: tuple[Path, Path], t
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory, folders: tuple[Path, Path]) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    lines = (ROOT / "packages" / "anyorder-data" / "tests" / "data" / "a.txt").read_text()
-    (folder / "own.txt").write_text("\f".join(f"Part {n}.\n{lines}" for n in range(6)))  # documents
-    arguments = ["--tokenizer", str(folders[1] / "spiece.model"), "--valid-fraction", "0.3"]
-    assert main(["prepare", str(folder / "own.txt"), "--out", str(folder / "corpus"), *arguments]) == 0
-    return folder / "corpus"
+    return prepared(tmp_path_factory.mktemp("corpus"), tokenizer=folders[1] / "spiece.model")
 
 
 def settings(corpus: Path, *, steps: int) -> list[str]:

@@ -10,6 +10,8 @@ from safetensors.torch import load_file
 
 from anyorder.cli.main import main
 
+from .prepared import prepared
+
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "data" / "golden"
 PIECES = GOLDEN / "spm" / "spiece.model"
@@ -20,12 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:model. the weights of", "ignore:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    lines = (ROOT / "packages" / "anyorder-data" / "tests" / "data" / "a.txt").read_text(encoding="utf-8")
-    (folder / "own.txt").write_text("\f".join(f"Part {n}.\n{lines}" for n in range(6)), encoding="utf-8")
-    arguments = ["--tokenizer", str(PIECES), "--valid-fraction", "0.3", "--out", str(folder / "corpus")]
-    assert main(["prepare", str(folder / "own.txt"), *arguments]) == 0
-    return folder / "corpus"
+    return prepared(tmp_path_factory.mktemp("corpus"), tokenizer=PIECES)
 
 
 @pytest.fixture(params=["untied", "tied"])
