@@ -10,6 +10,7 @@ from torch.nn.functional import linear
 from anyorder.core import TARGETS, LossOutput, Readout, RecipeError, Streams, TokenBatch
 
 from .linear_cross_entropy import Smoothing, linear_cross_entropy, token_losses
+from .target_loss import target_loss
 
 
 class CrossEntropy(nn.Module):
@@ -61,22 +62,19 @@ class CrossEntropy(nn.Module):
         self, hidden: Float[Tensor, "B P D"], readout: Readout, *, embedding: Float[Tensor, "V D"]
     ) -> LossOutput:
         """Weighted sum over targets. A prediction of weight 0 adds nothing, whatever its hidden state."""
-        labels, weight, flat = readout.labels.flatten(), readout.weight.flatten(), hidden.flatten(0, 1)
+        flat, labels = hidden.flatten(0, 1), readout.labels.flatten()
         if self.logits_at_once is None or not torch.is_grad_enabled() or torch.compiler.is_compiling():
-            losses = self._losses(flat, labels, embedding)
-            weight = weight.to(losses.dtype)
-            loss_sum = (torch.where(weight > 0, losses, torch.zeros_like(losses)) * weight).sum()
-        else:
-            loss_sum, losses = linear_cross_entropy(
-                flat,
-                embedding,
-                self.bias,
-                labels,
-                weight,
-                smoothing=self._smoothing(),
-                logits_at_once=self.logits_at_once,
-            )
-        per_target = losses.detach().view_as(readout.labels)
+            return target_loss(self._losses(flat, labels, embedding), readout)
+        loss_sum, losses = linear_cross_entropy(
+            flat,
+            embedding,
+            self.bias,
+            labels,
+            readout.weight.flatten(),
+            smoothing=self._smoothing(),
+            logits_at_once=self.logits_at_once,
+        )
+        per_target = losses.view_as(readout.labels)
         return LossOutput(loss_sum=loss_sum, weight_sum=readout.weight_sum, per_target=per_target)
 
     def _losses(
