@@ -25,7 +25,7 @@ from anyorder.train.finetune import (
     read_examples,
 )
 from anyorder.train.finetune.tuner import Labelled, shuffled
-from anyorder.train.loop import CHECKPOINTS
+from anyorder.train.fit_result import CHECKPOINTS
 from anyorder.train.optimizer import AdamW
 from anyorder.train.recipe import load_recipe
 from anyorder.train.run import keep_recipe

@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,54 +15,29 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from anyorder.core import CheckpointError, Draws, map_tensors
+from anyorder.core import Draws
 
-from . import checkpoint
 from .curves import draw_curves
 from .distributed import Team
 from .evaluate import RowSource, evaluate
-from .failure import Interrupted, NonFiniteError
+from .failure import Interrupted
+from .finite import require_finite
+from .fit_result import CHECKPOINTS, METRICS, FitResult
 from .interrupt import StopRequest
 from .metrics_log import MetricsLog
 from .objective import Objective
 from .progress import RunProgress
+from .resumption import save_loop
 from .schedule import Schedule
-from .share import Share, blind_predictions, join_memory, prepare_share, slice_memory
+from .share import Share, blind_predictions, prepare_share
 from .tracking import TrackedRun
 
 if TYPE_CHECKING:
     from .trainer import Trainer
 
-__all__ = ["CHECKPOINTS", "METRICS", "FitResult", "Loop"]
+__all__ = ["Loop", "seed_dropout"]
 
-CHECKPOINTS, METRICS = "checkpoints", "metrics.jsonl"
 _UNTRACKED = ("step", "time", "seconds")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitResult:
-    """What a run came to.
-
-    Attributes:
-        step: steps made in all, those before a resumption included.
-        records: the metrics log.
-        checkpoint: the last checkpoint.
-        seconds: time spent in steps, evaluation and checkpoints left out.
-        tokens: new tokens of the corpus that were read.
-        peak_memory: in bytes: most memory allocated on the GPU or, without one, the largest resident size of the
-            process right after a backward pass.
-    """
-
-    step: int
-    records: list[dict[str, Any]]
-    checkpoint: Path
-    seconds: float
-    tokens: int
-    peak_memory: int
-
-    @property
-    def tokens_per_second(self) -> float:
-        return self.tokens / self.seconds if self.seconds else 0.0
 
 
 class Loop:
@@ -118,7 +92,7 @@ class Loop:
                     record |= {f"valid/{key}": value for key, value in self.evaluate().items()}
                 self._tell(record, log)
                 if self._is_due(settings.checkpoint_every) or stopping:
-                    self.save(log)
+                    save_loop(self, log)
                 if stopping and share is not None:
                     name = signal.Signals(stop.signum or signal.SIGTERM).name
                     raise Interrupted(
@@ -173,7 +147,15 @@ class Loop:
         heads = dict(zip(objective.heads, weights.tolist(), strict=True))
         means = {key: total / (heads[key.split("/")[1]] or 1.0) for key, total in zip(sums, totals, strict=False)}
         loss = sum(objective.head_weights[name] * means[f"loss/{name}"] for name in heads)
-        self._require_finite(number, loss, means, norm.item())
+        require_finite(
+            objective,
+            step=number,
+            loss=loss,
+            means=means,
+            norm=norm.item(),
+            last_saved=self.last_saved,
+            precision=self.settings.precision,
+        )
         if team.device.type == "cpu":
             self.peak = max(self.peak, psutil.Process().memory_info().rss)
         self.optimizer.step()
@@ -203,70 +185,6 @@ class Loop:
             return nullcontext()
         return torch.autocast(self.team.device.type, dtype=torch.bfloat16)
 
-    def save(self, log: MetricsLog | None) -> None:
-        """Write a checkpoint of the present step."""
-        memory = join_memory(self.memories)
-        if memory is not None:
-            memory = map_tensors(memory, self.team.join_rows)
-        if log is not None:  # what a checkpoint stands for is on the disk before it
-            log.sync()
-            self.tracker.flush()
-            self.last_saved = checkpoint.save(
-                self.folder / CHECKPOINTS,
-                step=self.step,
-                model=self.objective,
-                optimizer=self.optimizer,
-                memory=memory,
-                keep=self.settings.keep,
-                state={
-                    "seed": self.seed,
-                    "fingerprint": self.fingerprint,
-                    "steps": self.settings.steps,
-                    "schedule": dict(vars(self.schedule)),
-                    "seconds": self.seconds,
-                    "tokens": self.tokens,
-                    "torch": torch.__version__,
-                },
-            )
-        self.team.wait()
-
-    def restore(self) -> None:
-        """Go back to the newest whole checkpoint; without any, stay at the start.
-
-        Raises:
-            CheckpointError: it is of another model, recipe, seed or number of rows, or none is whole.
-        """
-        root = self.folder / CHECKPOINTS
-        found = checkpoint.latest(root)
-        self.team.wait()  # nobody sets damaged ones aside while another still looks
-        if self.team.first:
-            checkpoint.tidy(root, after=0 if found is None else found.step)
-        if found is None:
-            self.progress.note(f"no checkpoint in {root}: starting from step 0")
-            return
-        for name, own in (("fingerprint", self.fingerprint), ("seed", self.seed)):
-            if found.state[name] != own:
-                what = "recipe" if name == "fingerprint" else "seed"
-                raise CheckpointError(
-                    f"{found.folder} was made with another {what} ({found.state[name]!r}, now {own!r}): resume with "
-                    "the one it was made with, or choose another folder"
-                )
-        found.restore(self.objective, self.optimizer)
-        memory, own_memory = found.memory(), self.memories[0]
-        if (memory is None) != (own_memory is None):
-            raise CheckpointError(f"{found.folder} was made {'without' if memory is None else 'with'} memory")
-        if memory is not None and own_memory is not None:
-            rows, wanted = memory.position.shape[0], self.settings.batch_size
-            if rows != wanted or len(memory.layers) != len(own_memory.layers):
-                raise CheckpointError(
-                    f"{found.folder} remembers {rows} rows of {len(memory.layers)} layers; this run has {wanted} of "
-                    f"{len(own_memory.layers)}"
-                )
-            self.memories = [slice_memory(memory, part).to(self.team.device) for part in self.rows]
-        self.step, self.last_saved = found.step, found.folder
-        self.seconds, self.tokens = found.state["seconds"], found.state["tokens"]
-        self.progress.note(f"continuing from step {self.step} ({found.folder})")
-
     def _is_due(self, every: int | None) -> bool:
         return self.step == self.settings.steps or (every is not None and self.step % every == 0)
 
@@ -275,24 +193,6 @@ class Loop:
         if stay and isinstance(self.model, DistributedDataParallel):
             return self.model.no_sync()
         return nullcontext()
-
-    def _require_finite(self, step: int, loss: float, means: dict[str, float], norm: float) -> None:
-        if math.isfinite(loss) and math.isfinite(norm):
-            return
-        if math.isfinite(loss):
-            names = [
-                name
-                for name, parameter in self.objective.named_parameters()
-                if parameter.grad is not None and not bool(parameter.grad.isfinite().all())
-            ]
-            what = f"the gradient is not finite ({', '.join(names[:3]) or 'its norm overflows'})"
-        else:
-            bad = [key for key, value in means.items() if not math.isfinite(value)]
-            what = f"{', '.join(bad) or 'the loss'} is {loss}"
-        saved = f"the last checkpoint is {self.last_saved}" if self.last_saved else "there is no checkpoint yet"
-        remedy = "a smaller optimizer.lr, a longer schedule.warmup or a smaller train.clip"
-        remedy += ", or train.precision fp32" if self.settings.precision != "fp32" else ""
-        raise NonFiniteError(f"step {step}: {what}; {saved}. Try {remedy}")
 
     def _tell(self, record: dict[str, Any], log: MetricsLog | None) -> None:
         if log is not None:

@@ -17,8 +17,8 @@ from .assemble import assemble, open_text
 from .atomic import write_text
 from .checkpoint import STATE, checkpoints, latest
 from .distributed import Team
+from .fit_result import CHECKPOINTS, FitResult
 from .initial import load_initial
-from .loop import CHECKPOINTS, FitResult
 from .objective import Objective
 from .progress import RunProgress
 from .recipe import Recipe, load_recipe

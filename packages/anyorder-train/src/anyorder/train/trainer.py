@@ -16,12 +16,14 @@ from . import checkpoint
 from .atomic import sole_owner
 from .distributed import Team
 from .evaluate import RowSource
+from .fit_result import CHECKPOINTS, METRICS, FitResult
 from .interrupt import stop_on_signals
-from .loop import CHECKPOINTS, METRICS, FitResult, Loop
+from .loop import Loop
 from .moments import Moments
 from .objective import Objective
 from .optimizer import AdamW
 from .progress import RunProgress, SilentProgress, console_progress
+from .resumption import restore_loop
 from .schedule import Schedule
 from .tracking import TrackedRun, UntrackedRun
 
@@ -166,7 +168,7 @@ class Trainer:
                 progress=progress,
             )
             if resume:
-                loop.restore()
+                restore_loop(loop)
             return loop.run(stop)
 
     def shows(self, step: int) -> bool:

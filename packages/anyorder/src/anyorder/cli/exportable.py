@@ -14,7 +14,7 @@ from anyorder.models import ABOUT, BACKBONE, LM_BIAS, Pretrained
 from anyorder.train.checkpoint import latest
 from anyorder.train.finetune import load_finetuning
 from anyorder.train.finetune.start import architecture_of
-from anyorder.train.loop import CHECKPOINTS, METRICS
+from anyorder.train.fit_result import CHECKPOINTS, METRICS
 from anyorder.train.metrics_log import read_metrics
 from anyorder.train.recipe import Recipe, load_recipe
 from anyorder.train.rows import open_corpus

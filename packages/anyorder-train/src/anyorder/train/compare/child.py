@@ -27,7 +27,7 @@ from anyorder.core import AnyorderError
 from ..assemble import assemble, open_text
 from ..atomic import write_text
 from ..checkpoint import latest, load_model
-from ..loop import CHECKPOINTS, FitResult
+from ..fit_result import CHECKPOINTS, FitResult
 from ..objective import Objective
 from ..recipe import Recipe, load_recipe
 from ..rows import TextRows

@@ -17,7 +17,7 @@ from anyorder.models import BACKBONE, Architecture, Pretrained, TransformerXL
 
 from ..backend import AutoBackend, require
 from ..checkpoint import latest
-from ..loop import CHECKPOINTS
+from ..fit_result import CHECKPOINTS
 from ..recipe import Call, load_recipe
 from ..rows import open_corpus
 from ..run import RECIPE
