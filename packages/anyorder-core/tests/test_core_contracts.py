@@ -305,6 +305,10 @@ class Attention:
         scale: float,
         dropout: float = 0.0,
     ) -> Tensor:
+        if self.fault == "expired keys are seen":
+            visibility = replace(visibility, death=None)
+        if self.fault == "spans have no limit":
+            visibility = replace(visibility, back=None, ahead=None)
         seen = visibility.dense()[:, None]
         if self.fault == "padding is seen":
             seen = seen | (visibility.key_doc == -2)[:, None, None, :]
@@ -312,20 +316,33 @@ class Attention:
         if bias is not None:
             dense = bias.dense().detach() if self.fault == "no gradient to the bias" else bias.dense()
             score = score + (dense if self.fault == "bias outside the scale" else scale * dense)
-        fill = -1e30 if self.fault == "uniform over nothing" else -torch.inf
+        fill = torch.finfo(score.dtype).min if self.fault == "uniform over nothing" else -torch.inf
         weights = score.masked_fill(~seen, fill).softmax(dim=-1)
         if self.fault not in ("uniform over nothing", "nan over nothing"):
             weights = torch.where(seen, weights, 0.0) if seen.all() else self._safe(score, seen)
-        if self.fault != "no dropout":
-            weights = nn.functional.dropout(weights, p=dropout)
-        out = weights @ value
+        out = self._drop(weights, dropout) @ value
+        if self.fault == "dropout drawn again for the gradient" and dropout:
+            again = self._drop(weights, dropout) @ value
+            out = again + (out - again).detach()
         if self.fault == "uninitialised":
             out = out + 0 * torch.empty_like(out)
         return out.half().to(out.dtype) if self.fault == "low precision" else out
 
+    def _drop(self, weights: Tensor, p: float) -> Tensor:
+        if p == 0.0 or self.fault == "no dropout":
+            return weights
+        fault = self.fault
+        like = weights[:, :1] if fault == "one dropout for all heads" else weights
+        if fault == "one dropout for neighbours":
+            like = weights[..., ::2]
+        keep = torch.rand_like(like) >= p**2 if fault == "dropout too rare" else torch.rand_like(like) >= p
+        if fault == "one dropout for neighbours":
+            keep = keep.repeat_interleave(2, dim=-1)[..., : weights.shape[-1]]
+        return weights * keep / (1.0 if fault == "dropout without its scale" else 1.0 - p)
+
     @staticmethod
     def _safe(score: Tensor, seen: Tensor) -> Tensor:
-        finite = score.masked_fill(~seen, -1e30).softmax(dim=-1)
+        finite = score.masked_fill(~seen, torch.finfo(score.dtype).min).softmax(dim=-1)
         return torch.where(seen, finite, 0.0)
 
 
@@ -339,7 +356,18 @@ class Attention:
         ("nan over nothing", "an_empty_reader_gets_zeros_and_passes_no_gradient"),
         ("padding is seen", "hidden_keys_do_not_matter"),
         ("uninitialised", "nothing_uninitialised_is_read"),
-        ("no dropout", "dropout_drops_and_keeps_empty_readers_zero"),
+        ("no gradient to the bias", "any_input_alone_may_need_a_gradient"),
+        ("low precision", "without_gradients_the_output_is_the_definition"),
+        ("expired keys are seen", "outputs_and_gradients_are_the_definition"),
+        ("spans have no limit", "outputs_and_gradients_are_the_definition"),
+        ("no dropout", "dropout_drops_its_share_and_each_weight_by_itself"),
+        ("no dropout", "dropout_keeps_the_mean_and_empty_readers_zero"),
+        ("dropout too rare", "dropout_drops_its_share_and_each_weight_by_itself"),
+        ("one dropout for all heads", "dropout_drops_its_share_and_each_weight_by_itself"),
+        ("one dropout for neighbours", "dropout_drops_its_share_and_each_weight_by_itself"),
+        ("dropout without its scale", "dropout_keeps_the_mean_and_empty_readers_zero"),
+        ("dropout without its scale", "dropout_is_one_draw_for_output_and_gradients"),
+        ("dropout drawn again for the gradient", "dropout_is_one_draw_for_output_and_gradients"),
     ],
 )
 def test_wrong_attention_is_caught(fault: str, law: str) -> None:

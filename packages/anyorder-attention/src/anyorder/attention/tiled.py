@@ -80,6 +80,7 @@ class Tiled:
             match=None if match is None else match.scores,
             other=ScoreBias(others).dense() if others else None,
         )
+        factors = Factors(*(None if part is None else part.to(query.dtype) for part in factors))
         out: Tensor = TiledAttention.apply(tiling, query, key, value, *factors)  # type: ignore[no-untyped-call]
         return out
 

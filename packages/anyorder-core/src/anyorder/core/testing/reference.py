@@ -25,14 +25,22 @@ def reference_attention(
     visible: Bool[Tensor, "B Q K"],
     bias: Float[Tensor, "B H Q K"] | None,
     scale: float,
+    keep: Bool[Tensor, "B H Q K"] | None = None,
+    dropout: float = 0.0,
 ) -> Float[Tensor, "B H Q d"]:
-    """Attention by its definition, every score written out; a reader of no key gets zeros."""
+    """Attention by its definition, every score written out; a reader of no key gets zeros.
+
+    ``keep`` marks the weights that survive a dropout of this probability.
+    """
     score = scale * (torch.einsum("bhqd,bhkd->bhqk", query, key) + (0.0 if bias is None else bias))
     score = score.masked_fill(~visible[:, None], -torch.inf)
     peak = score.detach().amax(dim=-1, keepdim=True)  # only against overflow: it cancels
     weight = (score - peak.masked_fill(peak == -torch.inf, 0.0)).exp()
     total = weight.sum(dim=-1, keepdim=True)
-    return torch.einsum("bhqk,bhkd->bhqd", weight / total.masked_fill(total == 0, 1.0), value)
+    weight = weight / total.masked_fill(total == 0, 1.0)
+    if keep is not None:
+        weight = weight * keep / (1.0 - dropout)
+    return torch.einsum("bhqk,bhkd->bhqd", weight, value)
 
 
 class ReferenceTwoStream:
