@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from anyorder.core import DEATH, SPAN, AttentionRequest, BackendUnsupportedError, Vocab
+from anyorder.core import DEATH, SPAN, AttentionRequest, BackendUnsupportedError, Vocab, available, find
 from anyorder.train.assemble import assemble
+from anyorder.train.backend import AutoBackend, reasons, require
+from anyorder.train.capabilities import capabilities, uses
 from anyorder.train.recipe import load_recipe
 
 SPY = """
@@ -84,3 +87,52 @@ def test_a_backend_is_told_which_rules_of_visibility_are_used(asked: Any) -> Non
 def test_a_refusal_stops_the_run_before_it_begins_with_the_reason(asked: Any) -> None:
     with pytest.raises(BackendUnsupportedError, match="'asked' cannot serve this run: it only asks; use attention"):
         asked(compiled=True)
+
+
+REQUEST = AttentionRequest(
+    device=torch.device("cpu"),
+    dtype=torch.float32,
+    training=True,
+    bias=True,
+    bias_grad=True,
+    dropout=0.1,
+    head_dim=64,
+)
+
+
+@pytest.mark.parametrize(("change", "taken"), [({}, "tiled"), ({"compiled": True}, "sdpa")])
+def test_auto_takes_the_fastest_that_serves_and_logs_why_not_the_others(
+    caplog: pytest.LogCaptureFixture, change: dict[str, Any], taken: str
+) -> None:
+    request = replace(REQUEST, **change)
+    with caplog.at_level("INFO", logger="anyorder.train.backend"):
+        backend = require(AutoBackend(), request)
+    assert backend.name == taken
+    assert backend.refuse(request) is None
+    (line,) = caplog.messages
+    before, _, after = line.partition("not asked, as slower: ")
+    assert before.startswith(f"attention backend {taken} (")
+    prefer = AutoBackend().prefer
+    for place, name in enumerate(prefer):
+        if place < prefer.index(taken):
+            assert f"{name} refused: {find('attention', name)().refuse(request)}" in before
+        elif place > prefer.index(taken):
+            assert name in after
+
+
+def test_auto_passes_over_what_is_not_installed_and_says_why_nothing_serves() -> None:
+    assert AutoBackend(prefer=("no-such-backend", "naive")).choose(REQUEST).backend.name == "naive"
+    with pytest.raises(BackendUnsupportedError, match=r"can serve this run \(flex: FlexAttention has no dropout"):
+        AutoBackend(prefer=("flex",)).choose(REQUEST)
+
+
+def test_capabilities_ask_every_backend_what_a_run_would_ask() -> None:
+    found = {each.name: each for each in capabilities(torch.device("cpu"))}
+    assert list(found)[: len(AutoBackend().prefer)] == list(AutoBackend().prefer)
+    assert set(found) == set(available("attention"))
+    for use, request in uses(torch.device("cpu")).items():
+        for name, answer in reasons(request).items():
+            assert found[name].refusals[use] == answer
+    assert found["naive"].reasons() == {}
+    assert all(not refused for refused in found["xformers"].reasons().values())
+    assert set(found["flex"].reasons()) == {found["flex"].refusals[use] for use in ("train fp32", "dropout")}

@@ -57,11 +57,39 @@ def test_doctor_is_content_here(anyorder: Callable, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("ANYORDER_CACHE", str(tmp_path / "cache"))
     ran = anyorder("doctor", "--runs", tmp_path / "runs")
     assert ran.code == 0, ran.out
-    rows = [line.split(None, 1) for line in ran.out.splitlines()]
+    report, _, table = ran.out.partition("\n\n")
+    rows = [line.split(None, 1) for line in report.splitlines()]
     assert {status for status, _ in rows} <= {"ok", "warn"}
-    for what in ("torch", "anyorder", "cpu", "attention naive", "attention auto", "parts", "runs folder", "cache"):
+    for what in ("torch", "anyorder", "cpu", "attention  ", "parts", "runs folder", "cache"):
         assert any(found.startswith(what) for _, found in rows), what
     assert list(tmp_path.iterdir()) == []  # it only looks
+    assert table.startswith("attention on ")
+    assert "\nauto takes " in table
+
+
+def test_list_of_backends_says_what_each_can_do_here_and_why_not_the_rest(
+    anyorder: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    ran = anyorder("list", "attention-backends")
+    assert ran.out.startswith("attention  (anyorder.attention_backends)\n")
+    assert ran.out == anyorder("list", "attention").out
+    table = ran.out.partition("attention on cpu")[2].splitlines()
+    columns = ["train fp32", "train bf16", "train fp16", "evaluate fp32", "evaluate bf16", "evaluate fp16"]
+    assert table[1].split("  ")[0] == "backend"
+    assert [cell.strip() for cell in table[1].split("  ") if cell.strip()][1:] == [*columns, "dropout", "compiled"]
+    served = {line.split()[0]: line.split()[1:] for line in table[2:] if line.split()[1:2] in (["yes"], ["no"])}
+    assert set(served) >= {"naive", "sdpa", "chunked", "tiled", "xformers", "flex"}
+    assert served["naive"] == served["sdpa"] == served["chunked"] == ["yes"] * 8
+    assert served["tiled"] == ["yes"] * 7 + ["no"]
+    assert served["flex"] == ["no"] * 3 + ["yes"] * 3 + ["no"] * 2
+    assert served["xformers"] == ["no"] * 8
+    assert "  tiled: not to train compiled: torch.compile cannot follow its tiles (train.compile)" in table
+    assert "  flex: not to train: FlexAttention has no backward pass on a CPU" in table
+    assert any(line.startswith("  xformers: xformers ") for line in table)
+    assert next(line for line in table if line.startswith("auto takes")).split()[2:] == ["tiled"] * 7 + ["sdpa"]
 
 
 def test_doctor_names_a_broken_part(anyorder: Callable, broken: None) -> None:

@@ -15,14 +15,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class BackendChoice:
-    """A backend, and why each one that was preferred to it refused."""
+    """A backend, why each one that was preferred to it refused, and those after it, which were not asked."""
 
     backend: AttentionBackend
     refused: Mapping[str, str]
+    slower: Sequence[str] = ()
 
     def __str__(self) -> str:
-        why = "; ".join(f"{name}: {reason}" for name, reason in self.refused.items())
-        return f"attention backend {self.backend.name}" + (f" (refused: {why})" if why else "")
+        notes = [f"{name} refused: {reason}" for name, reason in self.refused.items()]
+        notes += [f"not asked, as slower: {', '.join(self.slower)}"] if self.slower else []
+        return f"attention backend {self.backend.name}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
 class AutoBackend:
@@ -39,9 +41,8 @@ class AutoBackend:
         """Raise ``BackendUnsupportedError`` where all of them refuse."""
         refused: dict[str, str] = {}
         installed = available("attention")
-        for name in self.prefer:
-            if name not in installed:
-                continue
+        names = [name for name in self.prefer if name in installed]
+        for place, name in enumerate(names):
             try:
                 backend: AttentionBackend = find("attention", name)()
             except PluginError as error:
@@ -49,7 +50,7 @@ class AutoBackend:
                 continue
             reason = backend.refuse(request)
             if reason is None:
-                return BackendChoice(backend=backend, refused=refused)
+                return BackendChoice(backend=backend, refused=refused, slower=names[place + 1 :])
             refused[name] = reason
         why = "; ".join(f"{name}: {reason}" for name, reason in refused.items()) or "none is installed"
         raise BackendUnsupportedError(f"no attention backend can serve this run ({why})")

@@ -6,7 +6,7 @@ Exit code 1 if a check fails; a warning is no failure.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +15,12 @@ _LITTLE_DISK = 2 * 1024**3
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One line of the report: ``ok``, ``warn`` or ``fail``."""
+    """One line of the report: ``ok``, ``warn`` or ``fail``; and lines below the report."""
 
     status: str
     what: str
     found: str
+    more: Sequence[str] = ()
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +32,9 @@ def run(args: argparse.Namespace) -> int:
     width = max(len(check.what) for check in checks)
     for check in checks:
         print(f"{check.status:<4}  {check.what:<{width}}  {check.found}")
+    for check in checks:
+        if check.more:
+            print("\n" + "\n".join(check.more))
     return int(any(check.status == "fail" for check in checks))
 
 
@@ -82,20 +86,19 @@ def _device() -> Iterator[Check]:
 def _backends() -> Iterator[Check]:
     import torch
 
-    from anyorder.core import AttentionRequest, BackendUnsupportedError
-    from anyorder.train.backend import AutoBackend, reasons
+    from anyorder.core import BackendUnsupportedError
+    from anyorder.train.backend import AutoBackend
+    from anyorder.train.capabilities import uses
+
+    from .backend_table import backend_table
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    request = AttentionRequest(
-        device=device, dtype=torch.float32, training=True, bias=True, bias_grad=True, dropout=0.0, head_dim=64
-    )
-    for name, reason in reasons(request).items():
-        found = f"can train on {device.type}" if reason is None else f"refuses: {' '.join(reason.split())}"
-        yield Check(status="ok" if reason is None else "warn", what=f"attention {name}", found=found)
     try:
-        yield Check(status="ok", what="attention auto", found=f"takes {AutoBackend().choose(request).backend.name}")
+        taken = AutoBackend().choose(uses(device)["train fp32"]).backend.name
+        found = f"auto takes {taken} to train on {device.type} (table below)"
+        yield Check(status="ok", what="attention", found=found, more=backend_table())
     except BackendUnsupportedError as error:
-        yield Check(status="fail", what="attention auto", found=str(error))
+        yield Check(status="fail", what="attention", found=str(error), more=backend_table())
 
 
 def _plugins() -> Iterator[Check]:

@@ -1,6 +1,7 @@
 """List the parts that recipes can name, with their arguments.
 
 Parts come from the installed packages, yours included. A part that does not import is listed with the reason.
+`list attention-backends` also says what each backend can do on this machine.
 """
 
 from __future__ import annotations
@@ -9,16 +10,21 @@ import argparse
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("seam", metavar="SEAM", nargs="?", help="only parts of this kind, such as order or masks")
+    parser.add_argument(
+        "seam", metavar="SEAM", nargs="?", help="only parts of this kind, such as order or attention-backends"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     from anyorder.core import SEAMS, RecipeError, available, did_you_mean
 
-    if args.seam is not None and args.seam not in SEAMS:
-        near = did_you_mean(args.seam, SEAMS)
+    from .backend_table import backend_table
+
+    kinds = {seam: seam for seam in SEAMS} | {_dashed(group): seam for seam, group in SEAMS.items()}
+    if args.seam is not None and args.seam not in kinds:
+        near = did_you_mean(args.seam, kinds)
         raise RecipeError(f"no kind of part is called {args.seam!r} (there are {', '.join(SEAMS)}){near}")
-    for seam in [args.seam] if args.seam else SEAMS:
+    for seam in [kinds[args.seam]] if args.seam else SEAMS:
         print(f"{seam}  ({SEAMS[seam]})")
         offers = available(seam)
         if not offers:
@@ -26,8 +32,15 @@ def run(args: argparse.Namespace) -> int:
         for name in offers:
             print("\n".join(_describe(seam, name)))
         print()
+    if args.seam is not None and kinds[args.seam] == "attention":
+        print("\n".join(backend_table()), end="\n\n")
     print("A part of your own needs no packaging: `type: my_file.Zigzag` finds my_file.py beside the recipe.")
     return 0
+
+
+def _dashed(group: str) -> str:
+    """``attention-backends`` of ``anyorder.attention_backends``."""
+    return group.rpartition(".")[2].replace("_", "-")
 
 
 def _describe(seam: str, name: str) -> list[str]:
