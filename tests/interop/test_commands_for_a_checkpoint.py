@@ -37,11 +37,6 @@ SPIECE = ROOT / "tests" / "data" / "golden" / "spm" / "spiece.model"
 TEXT = "The old woman paid two thousand, and went away."
 
 
-@pytest.fixture(autouse=True)
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A folder that transformers made, and the model folder imported from it."""
