@@ -16,7 +16,6 @@ from anyorder.core import CheckpointError, DataError, LossOutput, RecipeError
 from anyorder.train.checkpoint import Checkpoint
 from anyorder.train.failure import Interrupted, NonFiniteError
 from anyorder.train.loop import seed_dropout
-from anyorder.train.objective import Objective
 from anyorder.train.optimizer import AdamW
 from anyorder.train.progress import SilentProgress
 from anyorder.train.schedule import Schedule
@@ -267,21 +266,3 @@ def test_data_with_too_few_rows_or_foreign_tokens_are_refused(tmp_path: Path) ->
 def test_the_first_steps_are_shown_and_then_every_log_every() -> None:
     trainer = Trainer(steps=175, batch_size=1, log_every=60)
     assert [step for step in range(1, 176) if trainer.shows(step)] == [1, 2, 5, 10, 20, 50, 60, 120, 175]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["plm", "clm"])
-def test_the_compiled_forward_is_one_graph_and_gives_the_same(tmp_path: Path, monkeypatch, kind: str) -> None:
-    from torch._dynamo.utils import counters
-
-    # The whole of torch.compile but its last stage, which needs a C++ compiler and is torch's own affair.
-    monkeypatch.setattr(Objective, "compile", lambda self: torch.nn.Module.compile(self, backend="aot_eager"))
-    counters.clear()
-    eager, compiled = (
-        small_fit(tmp_path / str(on), objective=small_objective(kind), valid=CountingText(purpose="v"), compile=on)
-        for on in (False, True)
-    )
-    assert losses(compiled) == pytest.approx(losses(eager), rel=1e-6)
-    assert counters["stats"]["unique_graphs"] > 0
-    assert not counters["graph_break"]
-    torch._dynamo.reset()

@@ -44,8 +44,11 @@ class SegmentMemory:
     def empty(
         self, *, rows: int, layers: int, width: int, device: torch.device | str, dtype: torch.dtype
     ) -> MemoryState:
-        """The state before the first segment: ``mem_len`` slots from the start, so that shapes never change."""
-        position = torch.arange(-self.mem_len, 0, device=device).expand(rows, -1)
+        """The state before the first segment: ``mem_len`` slots from the start, so that shapes never change.
+
+        Nor do strides, here and in ``extend``: a compiled step is compiled once.
+        """
+        position = torch.arange(-self.mem_len, 0, device=device).repeat(rows, 1)
         seen = 0 if self.initial == "zeros" else -1
         return MemoryState(
             layers=tuple(torch.zeros(rows, self.mem_len, width, device=device, dtype=dtype) for _ in range(layers)),
@@ -65,8 +68,10 @@ class SegmentMemory:
         reuse = tokens if self.reuse_len is None else min(self.reuse_len, tokens)
 
         def keep(past: Tensor, now: Tensor) -> Tensor:
-            joined = torch.cat([past, now[:, :reuse].detach().to(past.dtype)], dim=1)
-            return joined[:, max(joined.shape[1] - self.mem_len, 0) :]
+            kept = min(self.mem_len, past.shape[1] + reuse)
+            old = max(kept - reuse, 0)
+            new = now[:, reuse - (kept - old) : reuse].detach().to(past.dtype)
+            return torch.cat([past[:, past.shape[1] - old :], new], dim=1)
 
         segment = None
         if state.segment is not None:
