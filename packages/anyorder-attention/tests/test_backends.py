@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.utils import counters
 
 from anyorder.attention import Chunked, Naive, Sdpa, SegmentBias, Tiled, TransformerXLBias
 from anyorder.core import AttentionBackend, ScoreBias, Slots, Visibility
@@ -105,3 +107,20 @@ def test_a_bias_may_have_another_dtype_than_the_queries(backend: AttentionBacken
     contract.make = lambda: backend  # type: ignore[method-assign]
     out, *gradients = contract.run(wide)
     contract.compare(wide, out, gradients)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", [Naive(), Sdpa(), Chunked(block=16)], ids=lambda backend: backend.name)
+def test_what_may_be_compiled_is_one_graph_with_the_same_numbers(backend: AttentionBackend) -> None:
+    contract = TestChunked()
+    contract.make = lambda: backend  # type: ignore[method-assign]
+    assert backend.refuse(replace(contract.request(bias=True), compiled=True)) is None
+    case = contract.case(length=45, memory=5, readers="content", bias="a table a row", dtype=torch.float32)
+    torch._dynamo.reset()
+    counters.clear()
+    plain = contract.call
+    contract.call = torch.compile(plain, backend="aot_eager", fullgraph=True)  # type: ignore[method-assign]
+    out, *gradients = contract.run(case)
+    torch._dynamo.reset()
+    contract.compare(case, out, gradients)
+    assert counters["stats"]["unique_graphs"] == 1
