@@ -63,6 +63,8 @@ HEADS: dict[str, Any] = {
     "next_sentence alone": {"loss": {"type": "next_sentence"}},
     "cross_entropy and sentence_order": {**LOSS, "auxiliary": {"order": {"type": "sentence_order", "weight": 0.5}}},
     "cross_entropy and replaced_tokens": {**LOSS, "generator": {"n_layer": 1}},
+    "adaptive_softmax": {"loss": {"type": "adaptive_softmax", "cutoffs": [12, 24]}},
+    "sampled_softmax": {"loss": {"type": "sampled_softmax", "candidates": 12}},
 }
 PARTS = {"order": ORDERS, "masks": MASKS}
 
