@@ -47,7 +47,8 @@ class Trainer:
         batch_size: rows a step, over all processes and slices.
         accumulate: slices of each process's rows.
         precision: ``fp32``, or ``bf16`` for autocast (weights, optimiser and memory stay fp32).
-        compile: compile the objective's forward.
+        compile: compile the objective with ``torch.compile``, once to train and once to evaluate, which takes a
+            minute or more and, on a CPU, a C++ compiler.
         clip: largest global norm of the gradient; None does not clip.
         log_every: every how many steps to show and track a step, besides steps 1, 2, 5, 10, 20, 50 and so on.
         eval_every: every how many steps to evaluate, besides the last; None only then.
