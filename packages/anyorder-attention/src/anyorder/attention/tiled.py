@@ -37,7 +37,7 @@ class Tiled:
 
     name = "tiled"
 
-    def __init__(self, *, tile: int = 256, recompute: bool = False, smallest: int = 1 << 16) -> None:
+    def __init__(self, *, tile: int = 512, recompute: bool = False, smallest: int = 1 << 16) -> None:
         if tile < 1:
             raise RecipeError(f"tile is {tile}; it must be at least 1", path="attention.tile")
         self.tile, self.recompute, self.smallest = tile, recompute, smallest

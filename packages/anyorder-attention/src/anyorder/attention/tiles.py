@@ -174,10 +174,10 @@ def _shear(by_distance: Tensor, tile: Tile) -> Tensor:
     return flat.view(rows, columns - 1)[:, : tile.keys.stop - tile.keys.start]
 
 
-def _like_tokens(tensor: Tensor) -> Tensor:
-    """Zeros [B, H, N, d] laid out as [B, N, H, d], as the projections before and after attention have it."""
+def _room(tensor: Tensor) -> Tensor:
+    """Room [B, H, N, d] laid out as [B, N, H, d], as the projections before and after attention have it."""
     rows, heads, count, width = tensor.shape
-    return tensor.new_zeros(rows, count, heads, width).permute(0, 2, 1, 3)
+    return tensor.new_empty(rows, count, heads, width).permute(0, 2, 1, 3)
 
 
 class TiledAttention(torch.autograd.Function):
@@ -197,7 +197,7 @@ class TiledAttention(torch.autograd.Function):
         with torch.autocast("cpu", enabled=False):
             query, key, value = query.detach(), key.detach(), value.detach()
             scaled, factors = _scaled(tiling, query, Factors(*bias))
-            out = _like_tokens(query)
+            out = _room(query)  # every reader is in one tile of each head
             heads = query.shape[1]
             training = any(ctx.needs_input_grad)
             for tile in tiling.tiles(query.dtype):
@@ -240,8 +240,8 @@ def _backward(
     scaled, factors = _scaled(tiling, query, bias)
     if tiling.dropout > 0.0:
         gradient = gradient / (1.0 - tiling.dropout)
-    d_query, d_key, d_value = _like_tokens(query), _like_tokens(key), _like_tokens(value)
-    d_distance = None if factors.distance_query is None else _like_tokens(factors.distance_query)
+    d_query, d_key, d_value = _room(query), _room(key).zero_(), _room(value).zero_()
+    d_distance = None if factors.distance_query is None else _room(factors.distance_query)
     d_codes = None if factors.codes is None else torch.zeros_like(factors.codes)
     d_match = None if factors.match is None else torch.zeros_like(factors.match)
     d_other = None if factors.other is None else torch.zeros_like(factors.other)
