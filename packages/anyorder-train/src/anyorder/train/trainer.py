@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from .loop import Loop
 from .moments import Moments
 from .objective import Objective
 from .optimizer import AdamW
+from .precision import slow_bf16
 from .progress import RunProgress, SilentProgress, console_progress
 from .resumption import restore_loop
 from .schedule import Schedule
@@ -137,6 +139,8 @@ class Trainer:
             Interrupted: a signal stopped the run after a checkpoint.
         """
         team = Team.join(self.device)
+        if self.precision == "bf16" and (slow := slow_bf16(team.device)):
+            warnings.warn(f"train.precision is 'bf16', and {slow}; set it to 'fp32'", stacklevel=2)
         schedule.check(self.steps)
         rows = self._rows(team)
         if progress is None or not team.first:

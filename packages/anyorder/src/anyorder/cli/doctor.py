@@ -75,6 +75,10 @@ def _device() -> Iterator[Check]:
     threads = torch.get_num_threads()
     status = "ok" if threads <= cores else "warn"
     yield Check(status=status, what="cpu", found=f"{cores} cores to use, torch computes with {threads} threads")
+    from anyorder.train.precision import slow_bf16
+
+    slow = slow_bf16(torch.device("cpu"))
+    yield Check(status="warn" if slow else "ok", what="bf16 on the cpu", found=slow or "computed by the processor")
     if not torch.cuda.is_available():
         yield Check(status="warn", what="gpu", found="none that CUDA can use; runs compute on the CPU")
         return
