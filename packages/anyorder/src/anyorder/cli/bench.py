@@ -19,7 +19,7 @@ from typing import Any
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=["step", "decode", "attention", "memory", "sampling"])
-    parser.add_argument("--rows", type=int, help="rows of a batch (2 for step, 1 for decode, 8 for sampling)")
+    parser.add_argument("--rows", type=int, help="rows of a batch (2 for step, 1 for decode, 32 for sampling)")
     parser.add_argument("--layers", type=int, default=12, help="layers of step and decode (%(default)s)")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="of the step (%(default)s)")
     parser.add_argument("--attention", metavar="BACKEND", help="our backend (tiled for step, chunked for memory)")
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         case "memory":
             result = bench.bench_memory(backend=args.attention or "chunked", progress=progress)
         case _:
-            result = bench.bench_sampling(rows=args.rows or 8, rounds=rounds, progress=progress)
+            result = bench.bench_sampling(rows=args.rows or 32, rounds=rounds, progress=progress)
     result["where"] = machine
     print(bench.as_text(result))
     name, folder = _name(args, result), args.out or args.track
@@ -81,6 +81,13 @@ def _check(args: argparse.Namespace) -> None:
             raise RecipeError(f"--{name} {value}: a number, 1 or more")
     if not 0 <= args.dropout < 1:
         raise RecipeError(f"--dropout {args.dropout}: from 0 to under 1")
+    if args.what == "step" and args.precision == "bf16":
+        import torch
+
+        from anyorder.train.precision import slow_bf16
+
+        if slow := slow_bf16(torch.device("cpu")):
+            raise RecipeError(f"--precision bf16: {slow}; a step would take minutes, and its ratio say nothing")
     if args.what in ("step", "decode", "sampling") and importlib.util.find_spec("transformers") is None:
         raise RecipeError("the peer is transformers, which is not installed: pip install 'anyorder[bench]'")
 
@@ -97,4 +104,4 @@ def _name(args: argparse.Namespace, result: dict[str, Any]) -> str:
         case "memory":
             return f"memory-{settings['backend']}"
         case _:
-            return str(args.what)
+            return f"sampling-rows{settings['rows']}"

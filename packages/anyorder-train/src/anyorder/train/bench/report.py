@@ -47,6 +47,8 @@ def as_text(result: dict[str, Any]) -> str:
     for key in ("peak_bytes", "peak_activation_bytes"):
         for name, size in result.get(key, {}).items():
             lines.append(f"{name:<28}{size / 2**20:>10.0f} MiB peak")
+    for key, unit in (("milliseconds_a_sequence", "ms a sequence"), ("tokens_a_second", "tokens a second")):
+        lines += [f"{name:<28}{value:>10.3f} {unit}" for name, value in result.get(key, {}).items()]
     lines += [f"{name:<44}{value:>8.3f}" for name, value in result["ratios"].items()]
     return "\n".join(lines)
 
