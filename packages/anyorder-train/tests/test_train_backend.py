@@ -89,15 +89,7 @@ def test_a_refusal_stops_the_run_before_it_begins_with_the_reason(asked: Any) ->
         asked(compiled=True)
 
 
-REQUEST = AttentionRequest(
-    device=torch.device("cpu"),
-    dtype=torch.float32,
-    training=True,
-    bias=True,
-    bias_grad=True,
-    dropout=0.1,
-    head_dim=64,
-)
+REQUEST = uses(torch.device("cpu"))["dropout"]
 
 
 @pytest.mark.parametrize(("change", "taken"), [({}, "tiled"), ({"compiled": True}, "sdpa")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -12,7 +12,6 @@ from anyorder.core import (
     CONSECUTIVE,
     ONE_SHOT,
     PERMUTATION,
-    Draws,
     IncompatiblePartsError,
     Memory,
     MemoryState,
@@ -23,6 +22,7 @@ from anyorder.core import (
 )
 
 from .objective import Objective
+from .predictions import log_probabilities, streams_to_score
 
 __all__ = ["Decoder", "Sampling", "generate", "reads_in_order"]
 
@@ -82,30 +82,20 @@ class Decoder:
     def _streams(self, pieces: list[Tensor]) -> Streams:
         """Streams of pieces read one after another, and of one token more, which is to be predicted."""
         ids = torch.cat([*pieces, pieces[-1][:, -1:]], dim=1)  # the last one is a stand-in that nobody sees
-        masks = self.objective.masks.scoring()
-        if CONSECUTIVE in masks.needs:
+        if CONSECUTIVE in self.objective.masks.scoring().needs:
             time = torch.arange(1, ids.shape[1] + 1)
         else:
             turns = [torch.full((piece.shape[1],), turn) for turn, piece in enumerate(pieces)]
             time = torch.cat([*turns, torch.tensor([len(pieces)])])
         target = torch.zeros_like(ids, dtype=torch.bool)
         target[:, -1] = True
-        batch = TokenBatch.of(ids)
-        plan = Plan.of(time.expand_as(ids), target)
-        draws = Draws(0, rows=batch.rows, purpose="masks")
-        streams = masks.build(batch, plan, vocab=self.objective.vocab, num_targets=1, generator=draws)
-        readout = self.objective.heads["loss"].readout(batch, streams)  # type: ignore[operator]
-        return replace(streams, readouts={"loss": readout}).to(self.objective.embedding.device)
+        return streams_to_score(self.objective, TokenBatch.of(ids), Plan.of(time.expand_as(ids), target), num_targets=1)
 
     def _predict(self, streams: Streams, state: MemoryState | None, memory: Memory | None) -> Tensor:
         output = self.objective.backbone(streams, state)
         if state is not None and memory is not None:
             self._state = self.objective.remember(memory, state, output, streams)
-        readout = streams.readouts["loss"]
-        hidden = readout.gather(output.stream(readout.stream))[:, 0]
-        logits = self.objective.heads["loss"].logits(hidden, embedding=self.objective.embedding)  # type: ignore[operator]
-        scores: Tensor = logits.float().log_softmax(dim=-1).cpu()
-        return scores
+        return log_probabilities(self.objective, streams, output)[:, 0]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from anyorder.core import CONSECUTIVE, ONE_SHOT, DataError, Draws, IncompatiblePartsError, Plan, TokenBatch
+from anyorder.core import CONSECUTIVE, ONE_SHOT, DataError, IncompatiblePartsError, Plan, TokenBatch
 from anyorder.data import Tokenizer
 from anyorder.train.objective import Objective
+from anyorder.train.predictions import log_probabilities, streams_to_score
 from anyorder.train.yardsticks import evaluating
 
 from .open_model import OpenModel
@@ -115,19 +116,8 @@ def _plan(rows: Tensor, places: Sequence[int], *, together: bool, start: int = 0
 
 def _log_probabilities(objective: Objective, rows: Tensor, plan: Plan) -> Tensor:
     """``[B, P, V]``, in nats, of the targets of a plan in order of position."""
-    batch = TokenBatch.of(rows)
-    count = int(plan.target.sum(dim=1).max())
-    streams = objective.masks.scoring().build(
-        batch, plan, vocab=objective.vocab, num_targets=count, generator=Draws(0, rows=batch.rows)
-    )
-    head = objective.heads["loss"]
-    readout = head.readout(batch, streams)  # type: ignore[operator]
-    device = objective.embedding.device
-    streams = replace(streams, readouts={"loss": readout}).to(device)
-    readout = streams.readouts["loss"]
-    hidden = readout.gather(objective.backbone(streams, None).stream(readout.stream))
-    logits: Tensor = head.logits(hidden, embedding=objective.embedding)  # type: ignore[operator]
-    return logits.float().log_softmax(dim=-1).cpu()
+    streams = streams_to_score(objective, TokenBatch.of(rows), plan, num_targets=int(plan.target.sum(dim=1).max()))
+    return log_probabilities(objective, streams, objective.backbone(streams, None))
 
 
 def _search(

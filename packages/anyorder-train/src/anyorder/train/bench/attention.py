@@ -12,7 +12,6 @@ from torch import Tensor
 
 from anyorder.core import (
     AttentionBackend,
-    AttentionRequest,
     DistanceTerm,
     ScoreBias,
     Slots,
@@ -22,6 +21,7 @@ from anyorder.core import (
 )
 from anyorder.data.progress import Progress
 
+from ..capabilities import uses
 from .footprint import measure, peak_above_start
 from .gate import require_agreement
 from .harness import SILENT, interleave, ratio
@@ -83,15 +83,7 @@ def disagreement(backend: str) -> float:
 
 
 def _serving(backends: Sequence[str]) -> list[str]:
-    request = AttentionRequest(
-        device=torch.device("cpu"),
-        dtype=torch.float32,
-        training=True,
-        bias=True,
-        bias_grad=True,
-        dropout=0.0,
-        head_dim=_WIDTH,
-    )
+    request = uses(torch.device("cpu"))["train fp32"]
     return [name for name in backends if find("attention", name)().refuse(request) is None]
 
 
